@@ -1,0 +1,1 @@
+"""Pure part of the agent: sensor readings in, debounced faults out. No clock, no I/O; `now` is an argument."""

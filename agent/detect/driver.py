@@ -1,0 +1,180 @@
+"""The driver's side of detection: polls, events and the reads that events ask for, turned into entries of the book."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from agent.detect.book import FaultBook
+from agent.detect.chips import LOST_ERRORS, UNSUPPORTED_ERRORS, ChipState
+from agent.detect.codes import canonical, resumed
+from agent.detect.readings import ChipEvent, ChipIdentity, ChipReading, DriverReading
+from agent.detect.settings import DetectSettings
+from shared.model import NODE, Instant
+from shared.names import CODE_BOOT_FINISHED, CODE_CARD_LOST, CODE_MONITOR_BLIND
+
+BLIND_POLLS = 2
+"""So many polls in a row without an answer make the node blind; a single slow call does not."""
+COMM_LOST = "health 3 (critical) with an empty code list: the driver has lost the chip's heartbeat"
+LISTS_NOTHING = "the driver lists no chip, and the host has some"
+
+
+class Due(msgspec.Struct, frozen=True):
+    """A read of one chip's code list that is wanted now; the answer goes to `Detector.reread`.
+
+    confirm: an event that restarts pods, not yet seen in the list. recover: recover events whose hold is over.
+    resync: notifications were lost or came too fast, or the chip has booted.
+    """
+
+    phy: int
+    reason: Literal["confirm", "recover", "resync"]
+
+
+class DriverSide:
+    """Owns the chips; what they show goes into `book`."""
+
+    def __init__(self, book: FaultBook, chips: dict[int, ChipState], settings: DetectSettings) -> None:
+        self._book = book
+        self._chips = chips
+        self._settings = settings
+        self.silent_polls = 0
+
+    def chip(self, who: ChipIdentity, now: Instant) -> ChipState:
+        """The chip of this physical id. Another die in its place is another chip, and the old one's faults are over."""
+        known = self._chips.get(who.phy)
+        if known and known.identity.die and who.die and known.identity.die != who.die:
+            self._book.forget(who.phy, now)
+            known = None
+        if known is None:
+            known = self._chips[who.phy] = ChipState(who)
+        return known
+
+    # Polls.
+
+    def poll(self, reading: DriverReading, now: Instant) -> None:
+        silent = reading.silent or self._lists_nothing(reading)
+        hung: list[str] = []
+        if silent:
+            for chip in self._chips.values():
+                chip.cannot_read(silent, now.wall)
+        else:
+            for one in reading.chips:
+                self._polled(one, reading.pci, now)
+                if one.hung:
+                    hung.append(str(one.chip.phy))
+            present = {one.chip.phy for one in reading.chips}
+            for chip in [chip for phy, chip in self._chips.items() if phy not in present]:
+                self._not_listed(chip, reading, now)
+        self._watch_silence(silent or (f"calls for chip {', '.join(hung)} do not return" if hung else None), now)
+
+    def _lists_nothing(self, reading: DriverReading) -> str | None:
+        """No chip at all is a broken list of the driver, unless the bus has none either."""
+        expected = any(chip.enumerated for chip in self._chips.values()) if reading.pci is None else bool(reading.pci)
+        return LISTS_NOTHING if expected and not reading.chips else None
+
+    def _polled(self, one: ChipReading, pci: frozenset[str] | None, now: Instant) -> None:
+        chip = self.chip(one.chip, now)
+        chip.recognise(one.chip)
+        answers = one.error is None and one.codes is not None
+        if one.hung:
+            chip.cannot_read(one.why or "its calls do not return", now.wall)
+        elif one.error in LOST_ERRORS:
+            self._missing(chip, one.why or f"the driver answers {one.error}", now)
+        elif answers and one.health == 3 and not one.codes:
+            self._missing(chip, COMM_LOST, now)
+        elif answers and one.codes is not None:
+            self.good_reading(chip, one.codes, one.health, now, poll=True)
+        elif chip.off_bus(pci):
+            self._missing(chip, f"not on the PCI bus, the driver answers {one.error}", now)
+        elif one.error in UNSUPPORTED_ERRORS:
+            chip.cannot_read(one.why or f"the driver does not support or permit the call ({one.error})", now.wall)
+        else:
+            chip.cannot_read(one.why or f"the call failed ({one.error})", now.wall)
+
+    def _not_listed(self, chip: ChipState, reading: DriverReading, now: Instant) -> None:
+        """A chip we know is not in the reading at all."""
+        if not chip.enumerated:  # only an event or a link ever named it, and no list of the driver bears it out
+            for track in self._book.of(chip.phy):
+                if track.event_at is not None:
+                    self._book.unlisted(track, now, last_seen=now.mono, poll=True)
+        elif reading.fresh or chip.off_bus(reading.pci):
+            self._missing(chip, "not in the driver's card list", now)
+        else:
+            chip.cannot_read("not in the driver's card list, which is about to be read anew", now.wall)
+
+    def _missing(self, chip: ChipState, why: str, now: Instant) -> None:
+        chip.cannot_read(why, now.wall)
+        chip.lost_polls += 1
+        if chip.lost_polls >= self._settings.lost_card_polls:
+            self._book.observed(chip.phy, CODE_CARD_LOST, now, evidence={"why": why})
+
+    def _watch_silence(self, why: str | None, now: Instant) -> None:
+        self.silent_polls = self.silent_polls + 1 if why else 0
+        if why is None:
+            self._book.unobserved(NODE, CODE_MONITOR_BLIND, now)
+        elif self.silent_polls >= BLIND_POLLS:
+            self._book.observed(NODE, CODE_MONITOR_BLIND, now, evidence={"why": why})
+
+    def good_reading(
+        self, chip: ChipState, codes: tuple[str, ...], health: int | None, now: Instant, *, poll: bool
+    ) -> None:
+        """The driver's newest code list of one chip: the truth about it."""
+        # What went while the chip could not be read was there until it was last seen, as far as we may claim.
+        last_seen = now.mono if chip.unread is None or chip.seen_at is None else chip.seen_at
+        listed = {canonical(code): None for code in codes if not resumed(code) and code != CODE_BOOT_FINISHED}
+        chip.codes, chip.health, chip.seen_at = tuple(listed), health, now.mono
+        chip.unread, chip.lost_polls = None, 0
+        self._book.unobserved(chip.phy, CODE_CARD_LOST, now)
+        for code in listed:
+            self._book.listed(chip.phy, code, now)
+        for track in self._book.of(chip.phy):
+            if track.code not in listed and (track.listed or track.event_at is not None):
+                self._book.unlisted(track, now, last_seen=last_seen, poll=poll)
+
+    # Events, and the reads they ask for.
+
+    def event(self, event: ChipEvent, now: Instant) -> None:
+        chip = self.chip(ChipIdentity(event.phy), now)
+        if not chip.admits(event, now.mono):
+            return
+        ended, code = resumed(event.code), canonical(event.code)
+        if code == CODE_BOOT_FINISHED:
+            chip.want_reading(now.mono)
+        elif ended or event.assertion == "recover":
+            track = self._book.get(event.phy, ended or code)
+            if track and track.recover_at is None and (track.listed or track.event_at is not None):
+                track.recover_at = now.mono
+        else:
+            if event.severity is not None:
+                self._book.severity(code, event.severity)
+            self._book.heard(event.phy, code, now, once=event.assertion == "once")
+
+    def answer(self, phy: int, codes: tuple[str, ...] | None, health: int | None, now: Instant) -> None:
+        """The answer to a Due. `codes` None: none could be had, the recover events that waited are dropped."""
+        chip = self._chips.get(phy)
+        if chip is None:
+            return
+        if codes is not None:
+            self.good_reading(chip, codes, health, now, poll=False)
+        for track in self._book.of(phy):
+            track.confirm = False
+            if track.recover_at is not None and self._hold_is_over(track.recover_at, now):
+                track.recover_at = None
+        if chip.resync_at is not None and chip.resync_at <= now.mono:
+            chip.resync_at = None
+
+    def _hold_is_over(self, arrived_at: float, now: Instant) -> bool:
+        return arrived_at + self._settings.recover_hold_s <= now.mono
+
+    def due(self, now: Instant) -> tuple[Due, ...]:
+        found: list[Due] = []
+        for phy, chip in self._chips.items():
+            tracks = self._book.of(phy)
+            if any(t.recover_at is not None and self._hold_is_over(t.recover_at, now) for t in tracks):
+                found.append(Due(phy, "recover"))
+            elif any(t.confirm for t in tracks):
+                found.append(Due(phy, "confirm"))
+            elif chip.resync_at is not None and chip.resync_at <= now.mono:
+                found.append(Due(phy, "resync"))
+        return tuple(found)

@@ -1,0 +1,1 @@
+"""The reconciler: decides from reports and cluster, taints, restarts exactly what must restart, proves it is back."""

@@ -1,0 +1,149 @@
+"""The closed set of things the reconciler can do, as data, and the plan that lists them.
+
+`key` names the object an action works on: the executor runs one action per key at a time, in the plan's order.
+Refusals are outputs too (`Hold`): every unit and node that is left alone says why.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from reconciler.core.objects import Node, Recovery, RecoverySpec, RecoveryStatus, WorkloadRef
+from reconciler.core.state import Record, Wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Isolate:
+    """Write our taint and its record to a node, read it back. `node` is the object the decision was made on."""
+
+    node: Node
+    want: Wanted
+    record: Record
+
+    @property
+    def key(self) -> str:
+        return f"Node/{self.node.metadata.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class KeepRecord:
+    """Rewrite the isolation record alone (reasons, hold-down), the taint stays as it is."""
+
+    node: Node
+    record: Record
+
+    @property
+    def key(self) -> str:
+        return f"Node/{self.node.metadata.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Take our taint and record off a node."""
+
+    node: Node
+    why: str
+
+    @property
+    def key(self) -> str:
+        return f"Node/{self.node.metadata.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class SetCondition:
+    """Write the node condition `npuwarden.io/NPUHealthy`."""
+
+    node: Node
+    status: str
+    reason: str
+    message: str
+
+    @property
+    def key(self) -> str:
+        return f"NodeCondition/{self.node.metadata.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRecovery:
+    """Create the Recovery (phase Isolating): the episode exists before anything is deleted for it."""
+
+    namespace: str
+    name: str
+    spec: RecoverySpec
+    status: RecoveryStatus
+
+    @property
+    def key(self) -> str:
+        return f"Recovery/{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Write targets and holder in one update, by resourceVersion: only one leader's claim can win."""
+
+    recovery: Recovery
+    spec: RecoverySpec
+    status: RecoveryStatus
+
+    @property
+    def key(self) -> str:
+        return f"Recovery/{self.recovery.metadata.key}"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Write a new status of a Recovery, by resourceVersion."""
+
+    recovery: Recovery
+    status: RecoveryStatus
+
+    @property
+    def key(self) -> str:
+        return f"Recovery/{self.recovery.metadata.key}"
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """One pod to delete: this incarnation, with this grace (None = the pod's own)."""
+
+    namespace: str
+    name: str
+    uid: str
+    grace_s: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePods:
+    """Delete pods of one claimed Recovery, after fresh GETs of recovery, owner, nodes and pods have agreed."""
+
+    recovery: Recovery
+    victims: tuple[Victim, ...]
+    nodes: tuple[str, ...]
+    """Nodes that must carry our taint now; one that is gone needs none."""
+    owners: tuple[WorkloadRef, ...]
+    """The workload and the controller that will re-create the pods: both must still stand."""
+
+    @property
+    def key(self) -> str:
+        return f"Recovery/{self.recovery.metadata.key}"
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A refusal: `subject` (unit or node) is left as it is, `reason` is one of the words of docs/reasons.md."""
+
+    subject: str
+    reason: str
+    message: str
+
+
+Action = Isolate | KeepRecord | Release | SetCondition | OpenRecovery | Claim | Progress | DeletePods
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to do now, what is refused, and when to look again even if nothing happens (monotonic seconds)."""
+
+    actions: tuple[Action, ...]
+    holds: tuple[Hold, ...]
+    wake_at: float | None

@@ -1,0 +1,72 @@
+"""Phase Deleting: which old pods still live, and the delete each of them needs now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from reconciler.core import clock
+from reconciler.core.actions import Action, DeletePods, Hold, Victim
+from reconciler.core.episode import Episode, overdue, without_cause
+from reconciler.core.objects import Pod
+
+
+def deleting(episode: Episode) -> Iterator[Action | Hold]:
+    state, spec = episode.state, episode.spec
+    live: list[Pod] = []
+    for target in spec.targets:
+        pod = state.pods.get(f"{episode.namespace}/{target.pod}")
+        if pod is not None and pod.metadata.uid == target.uid:
+            live.append(pod)
+    if not live:
+        deleted = episode.status.times.deleted or episode.stamp
+        yield episode.to("Recreating", message="waits for the new pods", deleted=deleted, gone=episode.stamp)
+        return
+    untouched = len(live) == len(spec.targets) and not any(pod.terminating for pod in live)
+    if untouched and episode.status.times.deleted is None and not any(hit.wait is None for hit in episode.hits):
+        yield from without_cause(episode)
+        return
+    victims = [victim for pod in live if (victim := victim_of(episode, pod)) is not None]
+    room = state.policy.budget.deletes_per_min - len(state.memory.deletes)
+    if victims and not state.watch_ok:
+        yield Hold(spec.unit, "stale-report", "the view of the cluster is older than 60 s: nothing is deleted from it")
+    elif victims and state.paused:
+        yield Hold(spec.unit, "paused", f"would delete {len(victims)} pods; {state.paused}")
+    elif victims and room <= 0:
+        yield Hold(spec.unit, "budget", f"{state.policy.budget.deletes_per_min} pods were deleted in the last minute")
+        episode.alarm.ring(state.memory.deletes[0] + 60)
+    elif victims:
+        nodes = episode.isolated_nodes(tuple(target.node for target in spec.targets))
+        owners = [spec.workload]
+        if spec.controller is not None and spec.controller.uid != spec.workload.uid:
+            owners.append(spec.controller)
+        yield DeletePods(episode.recovery, tuple(victims[:room]), nodes, tuple(owners))
+    elif episode.status.times.deleted is None:
+        yield episode.to("Deleting", message="the old pods are terminating", deleted=episode.stamp)
+    else:
+        yield from overdue(episode)
+
+
+def victim_of(episode: Episode, pod: Pod) -> Victim | None:
+    """The delete a pod needs now: its first, a shorter one, or (None) only time."""
+    policy, now = episode.state.policy.reschedule, episode.now
+    verdict = episode.verdicts.get(pod.node) if pod.node else None
+    nobody_home = verdict is not None and verdict.dead
+    meta = pod.metadata
+    first_grace = 0 if nobody_home else 1 if episode.spec.method == "force" else None
+    if not pod.terminating:
+        return Victim(meta.namespace, meta.name, meta.uid, first_grace)
+    if nobody_home:
+        # Nobody ends the process on a dead node: only grace 0 frees the name for the replacement.
+        return Victim(meta.namespace, meta.name, meta.uid, 0)
+    given = meta.deletion_grace_period_seconds or 0
+    if episode.spec.method == "force" and given > 1:
+        return Victim(meta.namespace, meta.name, meta.uid, 1)
+    deadline = clock.parse(meta.deletion_timestamp)
+    if deadline is None:
+        return None
+    patience = policy.force_after_s if episode.spec.method == "force" else policy.grace_over_time_s
+    waited = now.wall - (deadline - given)
+    if waited >= patience:
+        return Victim(meta.namespace, meta.name, meta.uid, 0)
+    episode.alarm.ring(now.mono + patience - waited)
+    return None

@@ -1,0 +1,105 @@
+"""One open recovery with everything its phases look at, and what all phases share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from reconciler.core import clock
+from reconciler.core.actions import Action, Hold, Progress
+from reconciler.core.episodes import Struck
+from reconciler.core.judge import Verdict
+from reconciler.core.objects import Condition, Pod, Recovery
+from reconciler.core.state import State
+from reconciler.core.triggers import Hit
+from reconciler.core.units import Index
+from shared.model import Instant
+
+DEADLINE_S = {"Isolating": 60.0, "Deleting": 60.0, "Recreating": 600.0, "WaitingForCapacity": 3600.0}
+"""How long a phase may last before it is reported as overdue. A phase that is not here is an end."""
+
+
+class Episode:
+    """One open recovery with everything a phase looks at."""
+
+    def __init__(
+        self,
+        state: State,
+        recovery: Recovery,
+        struck: Struck | None,
+        verdicts: Mapping[str, Verdict],
+        index: Index,
+        now: Instant,
+        alarm: clock.Alarm,
+    ) -> None:
+        self.state, self.recovery, self.verdicts, self.index = state, recovery, verdicts, index
+        self.now, self.alarm = now, alarm
+        self.hits: tuple[Hit, ...] = struck.hits if struck else ()
+        self.unit = struck.unit if struck else None
+        self.spec, self.status = recovery.spec, recovery.status
+        self.namespace = recovery.metadata.namespace
+
+    def to(self, phase: str, *, reason: str = "", message: str = "", **times: str) -> Progress:
+        """A status write: new phase, its reason, the moments just reached."""
+        stamped = msgspec.structs.replace(self.status.times, **times)
+        if phase not in DEADLINE_S:
+            stamped = msgspec.structs.replace(stamped, finished=self.stamp)
+        status = msgspec.structs.replace(
+            self.status, phase=phase, reason=reason, message=message, times=stamped, holder=self.state.holder
+        )
+        return Progress(self.recovery, status)
+
+    @property
+    def stamp(self) -> str:
+        return clock.rfc3339(self.now.wall)
+
+    def pods_now(self) -> tuple[Pod, ...]:
+        """The pods that would be deleted if it were claimed now."""
+        if self.unit is not None:
+            return self.unit.pods
+        if self.spec.controller is None:
+            return ()
+        pods = tuple(self.index.by_controller.get(self.spec.controller.uid, ()))
+        if self.spec.level == "Pod":
+            pods = tuple(pod for pod in pods if pod.metadata.name == self.spec.instance)
+        return pods
+
+    def isolated_nodes(self, pods: tuple[str | None, ...]) -> tuple[str, ...]:
+        """Nodes of the cause and of the pods that are to carry our taint; a node that is gone needs none."""
+        names = {name for name in pods if name and (v := self.verdicts.get(name)) and v.want} | set(
+            self.spec.cause.nodes
+        )
+        return tuple(sorted(name for name in names if name in self.state.nodes))
+
+
+def without_cause(episode: Episode) -> Iterator[Action | Hold]:
+    """No hit is left that calls for a restart now: healed, or only not visible at the moment."""
+    waiting = [hit.wait for hit in episode.hits if hit.wait is not None]
+    blind = [name for name in episode.spec.cause.nodes if (v := episode.verdicts.get(name)) is None or v.blind]
+    if waiting:
+        yield Hold(episode.spec.unit, *waiting[0])
+    elif blind:
+        yield Hold(episode.spec.unit, "stale-report", f"cannot see {', '.join(blind)}: unknown is not healed")
+    else:
+        yield episode.to("Aborted", reason="healed", message="the cause was gone before anything was deleted")
+
+
+def overdue(episode: Episode) -> Iterator[Action]:
+    """A phase that lasts too long is reported in the object; it deletes nothing."""
+    times, status = episode.status.times, episode.status
+    entered = clock.parse({"Isolating": times.detected, "Deleting": times.claimed}.get(status.phase, times.gone))
+    if entered is None:
+        return
+    limit = DEADLINE_S.get(status.phase, 600.0)
+    if status.phase == "Deleting" and episode.spec.method == "grace":
+        limit += episode.state.policy.reschedule.grace_over_time_s
+    if episode.now.wall - entered < limit:
+        episode.alarm.ring(episode.now.mono + limit - (episode.now.wall - entered))
+        return
+    if any(c.type == "Overdue" and c.reason == status.phase for c in status.conditions):
+        return
+    message = f"{status.phase} for more than {limit:.0f} s"
+    overdue = Condition("Overdue", "True", status.phase, message, clock.seconds(episode.now.wall))
+    kept = tuple(c for c in status.conditions if c.type != "Overdue")
+    yield Progress(episode.recovery, msgspec.structs.replace(status, conditions=(*kept, overdue)))

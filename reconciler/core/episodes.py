@@ -1,0 +1,137 @@
+"""New episodes: which units are to be restarted, and which are not and why. Opens a Recovery, deletes nothing."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from reconciler.core import clock, retries
+from reconciler.core.actions import Action, Hold, OpenRecovery
+from reconciler.core.objects import Cause, Recovery, RecoverySpec, RecoveryStatus, Times
+from reconciler.core.state import State
+from reconciler.core.triggers import Hit, Hits, sub_health_method
+from reconciler.core.units import Index, NoUnit, Unit, episode_key, method_of, retry_limit
+from reconciler.workloads import unit_of
+from shared.model import Instant
+
+
+@dataclass(frozen=True, slots=True)
+class Struck:
+    """A unit and everything that hits it."""
+
+    unit: Unit
+    hits: tuple[Hit, ...]
+
+    @property
+    def now(self) -> tuple[Hit, ...]:
+        return tuple(hit for hit in self.hits if hit.wait is None)
+
+
+def strike(hits: Hits, index: Index) -> tuple[dict[str, Struck], list[Hold]]:
+    """Hits by unit, and a Hold for every hit or spared pod that leads to no restart."""
+    units: dict[str, Unit] = {}
+    by_unit: dict[str, list[Hit]] = {}
+    holds: dict[tuple[str, str], Hold] = {}
+    for hit in hits.hits:
+        unit = unit_of(hit.pod, index)
+        if isinstance(unit, NoUnit):
+            holds[unit.id, unit.reason] = Hold(unit.id, unit.reason, f"{unit.message}; hit by {hit.fault}")
+            continue
+        units.setdefault(unit.key, unit)
+        by_unit.setdefault(unit.key, []).append(hit)
+    for pod, node in hits.spared:
+        unit = unit_of(pod, index)
+        if unit.id not in {struck.id for struck in units.values()}:
+            message = f"pod {pod.metadata.name} on {node} uses none of the faulty chips"
+            holds.setdefault((unit.id, "chip-not-used"), Hold(unit.id, "chip-not-used", message))
+    return {key: Struck(unit, tuple(by_unit[key])) for key, unit in units.items()}, list(holds.values())
+
+
+def plan_new(state: State, struck: Struck, index: Index, now: Instant) -> Iterator[Action | Hold]:
+    """Open an episode for a unit that has none open, or say why not. The gates stand in order of finality."""
+    unit = struck.unit
+    if unit.blocked is not None and unit.blocked[0] != "backoff-limit":
+        yield Hold(unit.id, *unit.blocked)
+        return
+    method = method_of(unit, index)
+    if method.name is None:
+        yield Hold(unit.id, method.reason, method.message)
+        return
+    hardware = [hit for hit in struck.now if hit.kind in ("Hardware", "Node")]
+    software = [hit for hit in struck.now if hit.kind == "Software"]
+    sub_health = [hit for hit in struck.now if hit.kind == "SubHealth"]
+    chosen, how, charge = hardware, method.name, 0
+    if not hardware and sub_health and (wish := sub_health_method(unit, index)) is not None:
+        chosen, how = sub_health, wish
+    if not chosen and software:
+        refusal = _no_retry(state, unit, index)
+        if refusal is None:
+            chosen, charge = software, 1
+        else:
+            yield refusal
+            return
+    if not chosen:
+        for hit in struck.hits:
+            if hit.wait is not None:
+                yield Hold(unit.id, *hit.wait)
+        return
+    if unit.blocked is not None:
+        yield Hold(unit.id, *unit.blocked)
+        return
+    if state.paused:
+        yield Hold(unit.id, "paused", f"would restart for {chosen[0].fault}; {state.paused}")
+        return
+    yield _open(state, unit, chosen, how, charge, now)
+
+
+def _no_retry(state: State, unit: Unit, index: Index) -> Hold | None:
+    limit = retry_limit(unit, index)
+    if limit is None:
+        return Hold(unit.id, "retry-disabled", "a pod Failed, and fault-retry-times is missing or no number above 0")
+    if retries.used(state, unit.workload.uid, unit.id) >= limit:
+        return Hold(unit.id, "retries-exhausted", f"a pod Failed, and all {limit} retries are used")
+    return None
+
+
+def _open(state: State, unit: Unit, hits: Sequence[Hit], method: str, charge: int, now: Instant) -> OpenRecovery:
+    nodes = tuple(sorted({hit.node for hit in hits if hit.node and hit.kind != "Software"}))
+    seen = [hit.since_wall for hit in hits if hit.since_wall is not None and hit.since_wall <= now.wall]
+    spec = RecoverySpec(
+        workload=unit.workload,
+        unit=unit.id,
+        instance=unit.instance,
+        level=unit.level,
+        method=method,
+        cause=Cause(hits[0].kind, tuple(sorted({hit.fault for hit in hits})), nodes),
+        controller=unit.controller,
+        size=unit.size,
+        origin="drill" if all(hit.origin == "drill" for hit in hits) else "probe",
+    )
+    detected = clock.rfc3339(min(seen, default=now.wall))
+    status = RecoveryStatus(
+        phase="Isolating",
+        message=f"restarts {len(unit.pods)} pods for {spec.cause.faults[0]}",
+        charged=charge,
+        times=Times(detected=detected),
+    )
+    return OpenRecovery(unit.namespace, _name(state, unit), spec, status)
+
+
+def _name(state: State, unit: Unit) -> str:
+    """The same episode has the same name whoever opens it: the second create is refused by the API server.
+
+    An episode is the unit's present pods and how many recoveries the unit has had before.
+    """
+    before = sum(1 for recovery in state.recoveries.values() if recovery.spec.unit == unit.id)
+    text = "/".join([unit.id, str(before), *sorted(pod.metadata.uid for pod in unit.pods)])
+    return f"{unit.workload.name[:40].rstrip('-.')}-{hashlib.sha256(text.encode()).hexdigest()[:10]}"
+
+
+def open_of(state: State) -> dict[str, Recovery]:
+    """The open recovery of each unit, by the unit's key."""
+    return {
+        episode_key(recovery.spec.unit, recovery.spec.level, recovery.spec.instance): recovery
+        for recovery in state.recoveries.values()
+        if recovery.open
+    }

@@ -1,0 +1,31 @@
+"""Kubernetes Events: what a person sees in `kubectl describe`. Best effort, nothing depends on them."""
+
+from __future__ import annotations
+
+import hashlib
+
+from reconciler.core import clock
+from reconciler.core.calls import Call
+from reconciler.core.resources import EVENT
+from shared.model import Instant
+
+
+def event(kind: str, namespace: str, name: str, uid: str, reason: str, message: str, type_: str, now: Instant) -> Call:
+    """A Kubernetes Event for people. Best effort: nothing depends on its reply."""
+    where = namespace or "default"
+    at = clock.seconds(now.wall)
+    digest = hashlib.sha256(f"{kind}/{where}/{name}/{reason}/{now.wall}".encode()).hexdigest()[:12]
+    body = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"{name[:200]}.{digest}", "namespace": where},
+        "involvedObject": {"kind": kind, "namespace": namespace, "name": name, "uid": uid},
+        "reason": reason,
+        "message": message[:1024],
+        "type": type_,
+        "source": {"component": "npu-warden"},
+        "firstTimestamp": at,
+        "lastTimestamp": at,
+        "count": 1,
+    }
+    return Call("POST", EVENT.collection(where), body)

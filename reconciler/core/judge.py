@@ -1,0 +1,113 @@
+"""What is known about one node: dead, silent, faulty; and which isolation that asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from reconciler.core.objects import Node
+from reconciler.core.state import Heard, State, Wanted
+from reconciler.core.taints import MANUAL, NODE_DEAD, want
+from shared.model import Fault, FaultLevel, Instant
+from shared.names import CODE_MONITOR_BLIND, ISOLATE_ANNOTATION, OPT_OUT_LABEL
+
+FIRST_MINUTE_S = 60.0
+"""A leader this young takes nobody for silent: the agents' next reports are on their way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One node at one instant.
+
+    dead: work on it is lost. silent: its agent has said nothing for too long. blind: it cannot be said to be well
+    (silent, never heard, reports unreadable, or not Ready), so nothing there counts as healed.
+    storm: it would count as dead by NotReady alone, but so many nodes are NotReady that the view is suspect.
+    want: the isolation asked for now. reasons: why, for people. opted_out: hands off by the operator's label.
+    """
+
+    node: str
+    dead: bool
+    silent: bool
+    blind: bool
+    storm: bool
+    opted_out: bool
+    want: Wanted | None
+    reasons: tuple[str, ...]
+    faults: tuple[Fault, ...]
+
+
+def silent_since(state: State, heard: Heard | None) -> float:
+    """From when on (monotonic) the node's silence counts; later than now means: not silent.
+
+    Silence is counted from the last report, but never from before reports could be read, nor in a leader's first
+    minute.
+    """
+    after_s = state.policy.detect.agent_silent_after_s
+    floor = max(state.leader_since + FIRST_MINUTE_S, (state.memory.reports_since or 0.0) + after_s)
+    return floor if heard is None else max(floor, heard.at + after_s)
+
+
+def judge(state: State, name: str, now: Instant) -> Verdict:
+    """The verdict on one node, from the newest report, the node object and memory."""
+    node, heard = state.nodes.get(name), state.heard.get(name)
+    silent = state.reports_ok and now.mono > silent_since(state, heard)
+    dead, storm = _dead(state, name, node, silent, now)
+    faults = heard.report.faults if heard else ()
+    opted_out = node is not None and node.metadata.labels.get(OPT_OUT_LABEL) == "true"
+
+    candidates: list[tuple[Wanted, str]] = []
+    if dead:
+        candidates.append((want("NoSchedule", NODE_DEAD), _why_dead(node, silent)))
+    if node is not None and (why := node.metadata.annotations.get(ISOLATE_ANNOTATION)):
+        candidates.append((want("NoSchedule", MANUAL), f"operator: {why}"))
+    for fault in faults:
+        rule = state.policy.rule(fault.level)
+        if rule.taint != "none":
+            candidates.append((want(rule.taint, fault.level.value), f"{fault.level.value} {fault.id}"))
+    candidates.sort(key=lambda pair: (-pair[0].rank, pair[1]))
+    return Verdict(
+        node=name,
+        dead=dead and not opted_out,
+        silent=silent,
+        blind=silent or heard is None or not state.reports_ok or node is None or not node.ready,
+        storm=storm,
+        opted_out=opted_out,
+        want=candidates[0][0] if candidates and not opted_out else None,
+        reasons=tuple(text for _, text in candidates),
+        faults=faults,
+    )
+
+
+def _dead(state: State, name: str, node: Node | None, silent: bool, now: Instant) -> tuple[bool, bool]:
+    """(dead, held back because of a NotReady storm)."""
+    if node is not None and node.ready:
+        return False, False
+    if silent:
+        return True, False
+    if node is None:
+        return False, False  # the object is gone but the agent speaks: it is being re-created
+    since = state.memory.not_ready_since.get(name)
+    if since is None or now.mono - since < state.policy.detect.not_ready_after_s:
+        return False, False
+    share = len(state.memory.not_ready_since) / len(state.nodes)
+    storm = share > state.policy.detect.not_ready_storm and len(state.memory.not_ready_since) > 1
+    return not storm, storm
+
+
+def _why_dead(node: Node | None, silent: bool) -> str:
+    parts = ["node object is gone" if node is None else "kubelet not Ready", "agent silent" if silent else ""]
+    return " and ".join(part for part in parts if part)
+
+
+def condition_of(verdict: Verdict, heard: Heard | None) -> tuple[str, str, str] | None:
+    """(status, reason, message) of the condition NPUHealthy; None while nothing is known yet."""
+    if verdict.dead:
+        return "False", "NodeDead", "; ".join(verdict.reasons)
+    if verdict.silent:
+        return "Unknown", "AgentSilent", "no report from the agent: neither healthy nor faulty, taints stay"
+    if heard is None:
+        return None
+    bad = [f for f in heard.report.faults if f.level >= FaultLevel.RESTART_REQUEST or f.code == CODE_MONITOR_BLIND]
+    if bad:
+        worst = max(bad, key=lambda f: f.level)
+        return "False", worst.level.value, ", ".join(sorted(f.id for f in bad))[:1024]
+    return "True", "Healthy", "no open fault of RestartRequest or above"

@@ -1,0 +1,111 @@
+"""Steps on a node: taint and record written and read back, taken off, condition written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from reconciler.core import clock
+from reconciler.core.actions import Isolate, KeepRecord, Release, SetCondition
+from reconciler.core.calls import MERGE_PATCH, STRATEGIC_PATCH, Call, Outcome, Step, failed
+from reconciler.core.events import event
+from reconciler.core.objects import Node
+from reconciler.core.resources import NODE
+from reconciler.core.state import Record
+from reconciler.core.taints import current_want, with_taint
+from shared.model import Instant
+from shared.names import CONDITION, ISOLATION_ANNOTATION
+
+_CONFLICT_TRIES = 4
+"""A node's status is written by its kubelet now and then: so often a conflict is taken for a coincidence."""
+
+
+def _patch_node(node: Node, change: Callable[[Node], dict[str, Any] | None]) -> Step:
+    """Merge-patch a node under its resourceVersion; on a conflict look again and decide again on what is there now."""
+    path = NODE.path("", node.metadata.name)
+    for _ in range(_CONFLICT_TRIES):
+        patch = change(node)
+        if patch is None:
+            return Outcome(True)
+        patch.setdefault("metadata", {})["resourceVersion"] = node.metadata.resource_version
+        reply = yield Call("PATCH", path, patch, MERGE_PATCH)
+        if reply.ok:
+            return Outcome(True, seen=(reply.body,))
+        if reply.status != 409:
+            return failed(reply, f"write to node {node.metadata.name}")
+        fresh = yield Call("GET", path)
+        if not fresh.ok:
+            return failed(fresh, f"read of node {node.metadata.name}")
+        if fresh.body["metadata"]["uid"] != node.metadata.uid:
+            return Outcome(False, "conflict", f"node {node.metadata.name} is another machine now", (fresh.body,))
+        node = msgspec.convert(fresh.body, Node)
+    return Outcome(False, "conflict", f"node {node.metadata.name} changes faster than it can be written")
+
+
+def isolate(action: Isolate, now: Instant) -> Step:
+    added = clock.seconds(now.wall)
+
+    def change(node: Node) -> dict[str, Any] | None:
+        return {
+            "metadata": {"annotations": {ISOLATION_ANNOTATION: _json(action.record)}},
+            "spec": {"taints": with_taint(node, action.want, added)},
+        }
+
+    outcome: Outcome = yield from _patch_node(action.node, change)
+    if not outcome.done:
+        return outcome
+    # Read back: an admission webhook may have dropped the taint, and then nothing may be deleted for it.
+    name = action.node.metadata.name
+    reply = yield Call("GET", NODE.path("", name))
+    if not reply.ok:
+        return failed(reply, f"read back of the taint on node {name}")
+    if current_want(msgspec.convert(reply.body, Node)) != action.want:
+        return Outcome(False, "not-read-back", f"node {name} does not show the taint that was written", (reply.body,))
+    message = f"{action.want.effect} for {'; '.join(action.record.reasons)}"
+    yield event("Node", "", name, action.node.metadata.uid, "NPUIsolated", message, "Warning", now)
+    return Outcome(True, seen=(reply.body,))
+
+
+def keep_record(action: KeepRecord) -> Step:
+    return _patch_node(
+        action.node, lambda _node: {"metadata": {"annotations": {ISOLATION_ANNOTATION: _json(action.record)}}}
+    )
+
+
+def release(action: Release, now: Instant) -> Step:
+    def change(node: Node) -> dict[str, Any] | None:
+        return {
+            "metadata": {"annotations": {ISOLATION_ANNOTATION: None}},
+            "spec": {"taints": with_taint(node, None, "") or None},
+        }
+
+    outcome: Outcome = yield from _patch_node(action.node, change)
+    if outcome.done:
+        meta = action.node.metadata
+        yield event("Node", "", meta.name, meta.uid, "NPUReleased", action.why, "Normal", now)
+    return outcome
+
+
+def set_condition(action: SetCondition, now: Instant) -> Step:
+    held = action.node.condition(CONDITION)
+    since = clock.seconds(now.wall)
+    changed = held.last_transition_time if held is not None and held.status == action.status else since
+    condition = {
+        "type": CONDITION,
+        "status": action.status,
+        "reason": action.reason,
+        "message": action.message,
+        "lastTransitionTime": changed or since,
+        "lastHeartbeatTime": since,
+    }
+    path = NODE.path("", action.node.metadata.name) + "/status"
+    reply = yield Call("PATCH", path, {"status": {"conditions": [condition]}}, STRATEGIC_PATCH)
+    if not reply.ok:
+        return failed(reply, f"condition of node {action.node.metadata.name}")
+    return Outcome(True, seen=(reply.body,))
+
+
+def _json(record: Record) -> str:
+    return msgspec.json.encode(record).decode()

@@ -1,0 +1,52 @@
+"""plan(state, now): everything the reconciler would do at this instant, and everything it refuses.
+
+Pure. Safe to interrupt: carry out any part of the answer, plan again, get the rest.
+"""
+
+from __future__ import annotations
+
+from reconciler.core.actions import Action, Hold, Plan
+from reconciler.core.clock import Alarm
+from reconciler.core.episodes import open_of, plan_new, strike
+from reconciler.core.isolation import plan_node
+from reconciler.core.judge import Verdict, judge, silent_since
+from reconciler.core.progress import plan_open
+from reconciler.core.state import State
+from reconciler.core.triggers import find_hits
+from reconciler.core.units import Index
+from shared.model import Instant
+
+
+def plan(state: State, now: Instant) -> Plan:
+    """Actions in the order they are to be started, refusals, and when to look again without any news."""
+    alarm, index = Alarm(now.mono), Index(state)
+    out: list[Action | Hold] = []
+    # A node that exists only in a pod's nodeName (its object is gone) is judged too: its pods are lost.
+    verdicts = {name: judge(state, name, now) for name in state.nodes.keys() | index.by_node.keys()}
+    for name in sorted(state.nodes):
+        out += plan_node(state, verdicts[name], state.nodes[name], now, alarm)
+
+    struck, refused = strike(find_hits(state, verdicts, index, now, alarm), index)
+    out += refused
+    opened = open_of(state)
+    for unit_id in sorted(opened):
+        out += plan_open(state, opened[unit_id], struck.get(unit_id), verdicts, index, now, alarm)
+    for unit_id in sorted(struck.keys() - opened.keys()):
+        out += plan_new(state, struck[unit_id], index, now)
+
+    _ring(state, verdicts, alarm)
+    holds = tuple(item for item in out if isinstance(item, Hold))
+    actions = tuple(item for item in out if not isinstance(item, Hold))
+    if state.policy.observe_only:
+        holds += tuple(Hold(a.key, "observe-only", f"would do: {type(a).__name__}") for a in actions)
+        actions = ()
+    return Plan(actions, holds, alarm.at)
+
+
+def _ring(state: State, verdicts: dict[str, Verdict], alarm: Alarm) -> None:
+    """Wake when a node would turn silent, or dead by NotReady alone."""
+    for name in verdicts:
+        if name in state.nodes or name in state.heard:
+            alarm.ring(silent_since(state, state.heard.get(name)) + 0.001)
+    for at in state.memory.not_ready_since.values():
+        alarm.ring(at + state.policy.detect.not_ready_after_s)

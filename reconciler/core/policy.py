@@ -1,0 +1,124 @@
+"""policy.toml: every brake and every threshold, with its default. Durations in seconds, shares as "10%"."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from shared.model import FaultLevel
+
+
+class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Base of all tables: an unknown key is an error."""
+
+
+class Detect(_Table, frozen=True):
+    agent_silent_after_s: float = 45
+    not_ready_after_s: float = 60
+    not_ready_storm: float = 0.34
+
+
+class Isolation(_Table, frozen=True):
+    hold_down_s: float = 300
+    hold_down_max_s: float = 3600
+    probation_s: float = 0
+    reboot_probation_s: float = 86400
+    scope: Literal["node", "chip"] = "node"
+
+
+class Reschedule(_Table, frozen=True):
+    settle_s: float = 0.25
+    restart_request_after_s: float = 60
+    force_after_s: float = 10
+    grace_over_time_s: float = 900
+    pod_bind_timeout_s: float = 60
+    pod_ready_timeout_s: float = 600
+    software_join_s: float = 60
+    last_state_exits: bool = False
+
+
+class Budget(_Table, frozen=True):
+    restarting: str = "10%"
+    deletes_per_min: int = 60
+
+
+class Breaker(_Table, frozen=True):
+    nodes: str = "50%"
+    window_s: float = 300
+    min_nodes: int = 3
+
+
+class CommonCause(_Table, frozen=True):
+    nodes: int = 5
+    share: float = 0.03
+    window_s: float = 30
+
+
+class Domains(_Table, frozen=True):
+    labels: tuple[str, ...] = ("topology.kubernetes.io/rack", "npuwarden.io/switch")
+
+
+class LevelRule(_Table, frozen=True):
+    """What a level does: to new work on the node, and to the pods on the chip."""
+
+    taint: Literal["NoSchedule", "PreferNoSchedule", "none"]
+    reschedule: Literal["now", "after", "label", "never"]
+
+
+DEFAULT_LEVELS: dict[FaultLevel, LevelRule] = {
+    FaultLevel.NOT_HANDLE: LevelRule("none", "never"),
+    FaultLevel.SUB_HEALTH: LevelRule("PreferNoSchedule", "label"),
+    FaultLevel.RESTART_REQUEST: LevelRule("NoSchedule", "after"),
+    FaultLevel.RESTART_BUSINESS: LevelRule("NoSchedule", "now"),
+    FaultLevel.FREE_RESTART_NPU: LevelRule("NoSchedule", "now"),
+    FaultLevel.RESTART_NPU: LevelRule("NoSchedule", "now"),
+    FaultLevel.PRE_SEPARATE_NPU: LevelRule("NoSchedule", "never"),
+    FaultLevel.SEPARATE_NPU: LevelRule("NoSchedule", "now"),
+    FaultLevel.MANUALLY_SEPARATE_NPU: LevelRule("NoSchedule", "now"),
+}
+
+
+class LevelOverride(_Table, frozen=True):
+    taint: Literal["NoSchedule", "PreferNoSchedule", "none"] | None = None
+    reschedule: Literal["now", "after", "label", "never"] | None = None
+
+
+class Policy(_Table, frozen=True):
+    """The whole of policy.toml. `Policy()` is the default."""
+
+    observe_only: bool = False
+    detect: Detect = Detect()
+    isolate: Isolation = Isolation()
+    reschedule: Reschedule = Reschedule()
+    budget: Budget = Budget()
+    breaker: Breaker = Breaker()
+    common_cause: CommonCause = CommonCause()
+    domains: Domains = Domains()
+    levels: dict[FaultLevel, LevelOverride] = {}
+
+    def rule(self, level: FaultLevel) -> LevelRule:
+        base, override = DEFAULT_LEVELS[level], self.levels.get(level)
+        if override is None:
+            return base
+        return LevelRule(override.taint or base.taint, override.reschedule or base.reschedule)
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.reschedule.grace_over_time_s <= 3600:
+            raise ValueError("reschedule.grace_over_time_s: must be 2..3600")
+        for level in self.levels:
+            rule = self.rule(level)
+            if rule.taint == "none" and rule.reschedule != "never":
+                raise ValueError(
+                    f"levels.{level.value}: nothing is restarted without a taint: set taint, or reschedule to never"
+                )
+        for key, text in (("budget.restarting", self.budget.restarting), ("breaker.nodes", self.breaker.nodes)):
+            share(text, 100, key=key)
+
+
+def share(text: str, of: int, *, key: str = "share") -> int:
+    """`"10%"` of `of`, rounded down; `"7"` is seven. Raises ValueError that names the key."""
+    number = text.removesuffix("%")
+    if not number.isdigit() or (text.endswith("%") and int(number) > 100):
+        raise ValueError(f'{key}: {text!r} is neither a percentage such as "10%" nor a count such as "7"')
+    return of * int(number) // 100 if text.endswith("%") else int(number)

@@ -1,0 +1,106 @@
+"""The phases of an open Recovery: Isolating -> Deleting -> Recreating (WaitingForCapacity) -> Recovered, and its ends.
+
+The Recovery object is the only memory between two plans. Whoever plans next, this leader or another, goes on from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from reconciler.core import clock
+from reconciler.core.actions import Action, Claim, Hold, Progress
+from reconciler.core.deleting import deleting
+from reconciler.core.episode import Episode, overdue, without_cause
+from reconciler.core.episodes import Struck
+from reconciler.core.judge import Verdict
+from reconciler.core.objects import Cause, Recovery, Target
+from reconciler.core.recreating import recreating
+from reconciler.core.state import State
+from reconciler.core.units import Index
+from reconciler.workloads import ended
+from shared.model import Instant
+
+
+def plan_open(
+    state: State,
+    recovery: Recovery,
+    struck: Struck | None,
+    verdicts: Mapping[str, Verdict],
+    index: Index,
+    now: Instant,
+    alarm: clock.Alarm,
+) -> Iterator[Action | Hold]:
+    """The next step of one open recovery, at most one action: everything else waits for what it changes."""
+    episode = Episode(state, recovery, struck, verdicts, index, now, alarm)
+    end = _ended(episode)
+    if end is not None:
+        yield end
+    elif recovery.status.phase in ("Pending", "Isolating"):
+        yield from _isolating(episode)
+    elif recovery.status.holder != state.holder:
+        # An episode of another leader: claimed again before anything is done for it.
+        yield Claim(recovery, recovery.spec, msgspec.structs.replace(recovery.status, holder=state.holder))
+    elif recovery.status.phase == "Deleting":
+        yield from deleting(episode)
+    else:
+        yield from recreating(episode)
+
+
+def _ended(episode: Episode) -> Progress | None:
+    """Whether the episode has lost its object: the owner is gone, being deleted, or creates no pods any more."""
+    for ref in {episode.spec.workload, episode.spec.controller}:
+        if ref is None or (episode.state.kinds and ref.kind not in episode.state.kinds):
+            continue
+        owner = episode.state.owners.get(ref.uid)
+        if owner is None:
+            return episode.to("Superseded", reason="owner-deleted", message=f"{ref.kind} {ref.name} is gone")
+        why = ended(owner)
+        if why is not None:
+            phase = "OwnerTerminal" if why[0] == "owner-terminal" else "Superseded"
+            return episode.to(phase, reason=why[0], message=why[1])
+    return None
+
+
+def _isolating(episode: Episode) -> Iterator[Action | Hold]:
+    state, spec = episode.state, episode.spec
+    pods = episode.pods_now()
+    causes = [hit for hit in episode.hits if hit.wait is None]
+    if not causes:
+        yield from without_cause(episode)
+        return
+    if not pods:
+        yield episode.to("Superseded", reason="owner-deleted", message="no pod of the unit is left to restart")
+        return
+    nodes = episode.isolated_nodes(tuple(pod.node for pod in pods))
+    settled_at = 0.0
+    for name in nodes:
+        since = state.memory.tainted_since.get(name)
+        if since is None:
+            yield Hold(spec.unit, "isolating", f"waits for the taint on {name}: nothing is deleted without it")
+            yield from overdue(episode)
+            return
+        settled_at = max(settled_at, since + state.policy.reschedule.settle_s)
+    if episode.now.mono < settled_at:
+        episode.alarm.ring(settled_at)
+        return
+    targets = tuple(
+        Target(pod.metadata.name, pod.metadata.uid, pod.node, pod.metadata.labels.get("version")) for pod in pods
+    )
+    kind = next((hit.kind for hit in causes if hit.kind != "Software"), "Software")
+    faults = tuple(sorted({hit.fault for hit in causes}))
+    new_spec = msgspec.structs.replace(spec, targets=targets, cause=Cause(kind, faults, spec.cause.nodes))
+    times = msgspec.structs.replace(
+        episode.status.times, tainted=episode.stamp if nodes else None, claimed=episode.stamp
+    )
+    status = msgspec.structs.replace(
+        episode.status,
+        phase="Deleting",
+        reason="",
+        message=f"deletes {len(targets)} pods",
+        holder=state.holder,
+        times=times,
+        conditions=(),
+    )
+    yield Claim(episode.recovery, new_spec, status)

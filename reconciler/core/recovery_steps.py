@@ -1,0 +1,82 @@
+"""Steps on a Recovery: opened once whoever opens it, written only in the version that was decided on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from reconciler.core.actions import OpenRecovery, Progress
+from reconciler.core.calls import JSON_PATCH, Call, Outcome, Step, failed
+from reconciler.core.events import event
+from reconciler.core.objects import Recovery
+from reconciler.core.resources import RECOVERY
+from shared.model import Instant
+from shared.names import API_VERSION
+
+
+def open_recovery(action: OpenRecovery, now: Instant) -> Step:
+    workload = action.spec.workload
+    body = {
+        "apiVersion": API_VERSION,
+        "kind": "Recovery",
+        "metadata": {
+            "name": action.name,
+            "namespace": action.namespace,
+            "ownerReferences": [
+                {
+                    "apiVersion": workload.api_version,
+                    "kind": workload.kind,
+                    "name": workload.name,
+                    "uid": workload.uid,
+                    "controller": False,
+                    "blockOwnerDeletion": False,
+                }
+            ],
+        },
+        "spec": msgspec.to_builtins(action.spec),
+        "status": msgspec.to_builtins(action.status),
+    }
+    reply = yield Call("POST", RECOVERY.collection(action.namespace), body)
+    if reply.status == 409:
+        # The same episode, opened by another leader or by a create whose answer got lost: it is the one we want.
+        reply = yield Call("GET", RECOVERY.path(action.namespace, action.name))
+        return Outcome(True, seen=(reply.body,)) if reply.ok else failed(reply, f"read of recovery {action.name}")
+    if not reply.ok:
+        return failed(reply, f"create of recovery {action.namespace}/{action.name}")
+    message = f"recovery {action.name}: {action.status.message}"
+    yield event(
+        workload.kind, action.namespace, workload.name, workload.uid, "RecoveryStarted", message, "Warning", now
+    )
+    return Outcome(True, seen=(reply.body,))
+
+
+def progress(action: Progress, now: Instant) -> Step:
+    outcome: Outcome = yield from write_recovery(action.recovery, {"/status": action.status})
+    if outcome.done and action.status.times.finished is not None:
+        spec, meta = action.recovery.spec, action.recovery.metadata
+        reason = f"Recovery{action.status.phase}".replace("RecoveryRecovered", "Recovered")
+        kind = "Normal" if action.status.phase in ("Recovered", "Aborted") else "Warning"
+        text = f"recovery {meta.name} of {spec.unit}: {action.status.message}"
+        ref = spec.workload
+        yield event(ref.kind, meta.namespace, ref.name, ref.uid, reason, text, kind, now)
+    return outcome
+
+
+def write_recovery(recovery: Recovery, values: dict[str, msgspec.Struct]) -> Step:
+    """Replace whole parts of a Recovery, only in the version that the decision was made on."""
+    meta = recovery.metadata
+    path = RECOVERY.path(meta.namespace, meta.name)
+    patch: list[dict[str, Any]] = [{"op": "test", "path": "/metadata/resourceVersion", "value": meta.resource_version}]
+    patch += [{"op": "add", "path": where, "value": msgspec.to_builtins(value)} for where, value in values.items()]
+    reply = yield Call("PATCH", path, patch, JSON_PATCH)
+    if reply.ok:
+        return Outcome(True, seen=(reply.body,))
+    if reply.status in (409, 422):
+        fresh = yield Call("GET", path)
+        if fresh.ok:
+            return failed(reply, f"recovery {meta.key} was changed by someone else", fresh.body)
+        reply = fresh
+    if reply.status == 404:
+        return Outcome(False, "not-found", f"recovery {meta.key} is gone", gone=(("Recovery", meta.key, meta.uid),))
+    return failed(reply, f"write to recovery {meta.key}")

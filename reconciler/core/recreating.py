@@ -1,0 +1,64 @@
+"""Phases Recreating and WaitingForCapacity: follow the new pods until all are Ready."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from reconciler.core.actions import Action, Claim, Hold, Progress
+from reconciler.core.deleting import victim_of
+from reconciler.core.episode import Episode, overdue
+from reconciler.core.objects import Target
+from reconciler.core.replacements import Replacements, replacements_of
+
+MAX_LANDED_WRONG = 3
+
+
+def recreating(episode: Episode) -> Iterator[Action | Hold]:
+    new = replacements_of(episode.recovery, episode.index)
+    struck_again = _struck_again(episode, new)
+    if struck_again is not None:
+        yield struck_again
+        return
+    times: dict[str, str] = {}
+    if new.complete and episode.status.times.recreated is None:
+        times["recreated"] = episode.stamp
+    if new.bound and episode.status.times.bound is None:
+        times["bound"] = episode.stamp
+    if new.ready:
+        progress = episode.to("Recovered", message=f"all {len(new.pods)} pods are Ready", ready=episode.stamp, **times)
+        done = tuple(Target(p.metadata.name, p.metadata.uid, p.node) for p in new.pods)
+        yield Progress(progress.recovery, msgspec.structs.replace(progress.status, replacements=done, conditions=()))
+        return
+    phase = "WaitingForCapacity" if new.starved else "Recreating"
+    if times or phase != episode.status.phase:
+        reason = "capacity" if new.starved else ""
+        yield episode.to(phase, reason=reason, message=new.text, **times)
+        return
+    if new.starved:
+        yield Hold(episode.spec.unit, "capacity", new.text)
+    yield from overdue(episode)
+
+
+def _struck_again(episode: Episode, new: Replacements) -> Action | None:
+    """A replacement is hit itself: one that has landed wrong is deleted alone; anything else is a new episode."""
+    mine = {pod.metadata.uid: pod for pod in new.pods}
+    hits = [hit for hit in episode.hits if hit.wait is None and hit.pod.metadata.uid in mine]
+    if not hits:
+        return None
+    serving = any(pod.ready for pod in new.pods)
+    hard = [hit for hit in hits if hit.kind in ("Hardware", "Node") and not mine[hit.pod.metadata.uid].ready]
+    if len(hard) == len(hits) and not serving and episode.status.attempts < MAX_LANDED_WRONG:
+        pods = [mine[hit.pod.metadata.uid] for hit in hard]
+        victims = [victim for pod in pods if (victim := victim_of(episode, pod)) is not None]
+        nodes = episode.isolated_nodes(tuple(pod.node for pod in pods))
+        if not victims or not episode.state.watch_ok or episode.state.paused:
+            return None
+        status = msgspec.structs.replace(episode.status, attempts=episode.status.attempts + 1, phase="Deleting")
+        targets = tuple(Target(p.metadata.name, p.metadata.uid, p.node) for p in pods)
+        spec = msgspec.structs.replace(episode.spec, targets=(*episode.spec.targets, *targets))
+        if any(episode.state.memory.tainted_since.get(name) is None for name in nodes):
+            return None
+        return Claim(episode.recovery, spec, status)
+    return episode.to("Superseded", reason="new-fault", message=f"a replacement is hit: {hits[0].fault}")

@@ -1,0 +1,64 @@
+"""Which Kubernetes resources are listed and watched, and how their paths are built.
+
+One row per kind: a new workload kind is one row here and one plugin in reconciler/workloads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shared.names import CONTROL_CONFIGMAP, NAMESPACE
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """optional: a cluster without this kind is a normal cluster. name: only this one object, in `namespace`."""
+
+    kind: str
+    group: str
+    version: str
+    plural: str
+    namespaced: bool = True
+    optional: bool = False
+    namespace: str | None = None
+    name: str | None = None
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def base(self) -> str:
+        return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+
+    def collection(self, namespace: str | None = None) -> str:
+        """Path of the list: of one namespace, or of all."""
+        scope = f"/namespaces/{namespace}" if self.namespaced and namespace else ""
+        return f"{self.base}{scope}/{self.plural}"
+
+    def path(self, namespace: str, name: str) -> str:
+        return f"{self.collection(namespace if self.namespaced else None)}/{name}"
+
+
+NODE = Resource("Node", "", "v1", "nodes", namespaced=False)
+POD = Resource("Pod", "", "v1", "pods")
+EVENT = Resource("Event", "", "v1", "events")
+CONTROL = Resource("ConfigMap", "", "v1", "configmaps", namespace=NAMESPACE, name=CONTROL_CONFIGMAP)
+RECOVERY = Resource("Recovery", "npuwarden.io", "v1alpha1", "recoveries")
+POD_GROUP = Resource("PodGroup", "scheduling.volcano.sh", "v1beta1", "podgroups", optional=True)
+
+OWNERS = (
+    Resource("AscendJob", "mindxdl.gitee.com", "v1", "ascendjobs", optional=True),
+    Resource("StormService", "orchestration.aibrix.ai", "v1alpha1", "stormservices", optional=True),
+    Resource("RoleSet", "orchestration.aibrix.ai", "v1alpha1", "rolesets", optional=True),
+    Resource("PodSet", "orchestration.aibrix.ai", "v1alpha1", "podsets", optional=True),
+)
+
+WATCHED = (NODE, POD, RECOVERY, CONTROL, POD_GROUP, *OWNERS)
+
+_BY_KIND = {(r.api_version, r.kind): r for r in (*WATCHED, EVENT)}
+
+
+def resource_of(api_version: str, kind: str) -> Resource | None:
+    """The row of a kind, None for a kind that we do not know."""
+    return _BY_KIND.get((api_version, kind))

@@ -1,0 +1,139 @@
+"""The snapshot that `plan` decides on, and the world it is taken from.
+
+`World` is the only mutable thing of the core: watches, reports and outcomes are folded into it (fold.py), and
+`World.snapshot()` hands out a `State` that nobody changes. Times are the reconciler's monotonic seconds unless said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import msgspec
+
+from reconciler.core.objects import Node, Owner, Pod, Recovery
+from reconciler.core.policy import Policy
+from shared.model import NodeReport
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """The newest accepted report of a node and when this process first heard it (monotonic seconds)."""
+
+    report: NodeReport
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One isolation that some fault asks for: the taint's effect and value. Ordered by seriousness."""
+
+    rank: int
+    effect: str
+    value: str
+
+
+class Record(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The isolation record in the annotation `npuwarden.io/isolation`, JSON. Times are RFC 3339.
+
+    session: id of this isolation, new each time the node is isolated afresh. by: warden | operator.
+    hold_until: set while the faults are gone and the hold-down runs.
+    """
+
+    session: str
+    since: str
+    by: str = "warden"
+    reasons: tuple[str, ...] = ()
+    hold_until: str | None = None
+
+
+@dataclass
+class Memory:
+    """What this leader knows beside the cluster. Losing it costs time, never correctness.
+
+    wanted: by node, when each isolation was last asked for; asking: the one that is asked for at present.
+    first_heard: by (node, fault id), since when it is open. not_ready_since / gone_since: by node. tainted_since: by
+    node, since when our taint was seen standing. deletes: times of the deletes of the last minute. reports_since:
+    since when reports can be read without a gap.
+    """
+
+    wanted: dict[str, dict[Wanted, float]] = field(default_factory=dict)
+    asking: dict[str, Wanted] = field(default_factory=dict)
+    first_heard: dict[tuple[str, str], float] = field(default_factory=dict)
+    not_ready_since: dict[str, float] = field(default_factory=dict)
+    gone_since: dict[str, float] = field(default_factory=dict)
+    tainted_since: dict[str, float] = field(default_factory=dict)
+    deletes: list[float] = field(default_factory=list)
+    reports_since: float | None = None
+
+
+@dataclass(frozen=True)
+class State:
+    """Everything `plan` may look at.
+
+    nodes by name; pods, groups and recoveries by `namespace/name`; owners by UID (every controller kind we watch).
+    kinds: the owner kinds this cluster serves; a pod owned by a kind that is absent here has an unknown owner.
+    reports_ok: reports can be read at all. When False, silence says nothing about any node.
+    watch_ok: no watch is older than 60 s. When False, nothing is deleted.
+    leader_since: in the first 60 s after it nobody is silent.
+    network_codes: codes of the parameter plane: they keep work away, they never restart pods.
+    """
+
+    policy: Policy
+    nodes: Mapping[str, Node]
+    pods: Mapping[str, Pod]
+    owners: Mapping[str, Owner]
+    groups: Mapping[str, Owner]
+    recoveries: Mapping[str, Recovery]
+    heard: Mapping[str, Heard]
+    memory: Memory
+    leader_since: float
+    holder: str = ""
+    reports_ok: bool = True
+    watch_ok: bool = True
+    paused: str | None = None
+    kinds: frozenset[str] = frozenset()
+    network_codes: frozenset[str] = frozenset()
+
+
+@dataclass
+class World:
+    """The mutable mirror of the cluster and of the reports. Owned by one task (or by one test)."""
+
+    policy: Policy = field(default_factory=Policy)
+    nodes: dict[str, Node] = field(default_factory=dict)
+    pods: dict[str, Pod] = field(default_factory=dict)
+    owners: dict[str, Owner] = field(default_factory=dict)
+    groups: dict[str, Owner] = field(default_factory=dict)
+    recoveries: dict[str, Recovery] = field(default_factory=dict)
+    heard: dict[str, Heard] = field(default_factory=dict)
+    memory: Memory = field(default_factory=Memory)
+    leader_since: float = 0.0
+    holder: str = ""
+    reports_ok: bool = True
+    watch_ok: bool = True
+    paused: str | None = None
+    kinds: set[str] = field(default_factory=set)
+    network_codes: frozenset[str] = frozenset()
+    rejected_reports: dict[str, int] = field(default_factory=dict)
+    retired_sessions: dict[str, list[str]] = field(default_factory=dict)
+
+    def snapshot(self) -> State:
+        return State(
+            policy=self.policy,
+            nodes=MappingProxyType(dict(self.nodes)),
+            pods=MappingProxyType(dict(self.pods)),
+            owners=MappingProxyType(dict(self.owners)),
+            groups=MappingProxyType(dict(self.groups)),
+            recoveries=MappingProxyType(dict(self.recoveries)),
+            heard=MappingProxyType(dict(self.heard)),
+            memory=self.memory,
+            leader_since=self.leader_since,
+            holder=self.holder,
+            reports_ok=self.reports_ok,
+            watch_ok=self.watch_ok,
+            paused=self.paused,
+            kinds=frozenset(self.kinds),
+            network_codes=self.network_codes,
+        )

@@ -1,0 +1,127 @@
+"""Which pods are hit, by what, and whether that calls for a restart now, later or not at all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from reconciler.core.clock import Alarm
+from reconciler.core.judge import Verdict
+from reconciler.core.objects import Pod
+from reconciler.core.state import Heard, State
+from reconciler.core.units import SUB_HEALTHY, Index, Unit, label_values, only_value
+from shared.model import NODE, Fault, Instant
+
+CauseKind = Literal["Hardware", "Node", "Software", "SubHealth"]
+
+_CHIP_NAME = re.compile(r"-(\d+)$")
+_REAL = "huawei.com/AscendReal"
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One reason to restart one pod. wait: why not now (word, sentence), None = now."""
+
+    pod: Pod
+    kind: CauseKind
+    fault: str
+    """For people: `80E18402@3 on node-a`."""
+    node: str | None
+    since_wall: float | None = None
+    origin: str = "probe"
+    method: str | None = None
+    wait: tuple[str, str] | None = None
+
+
+@dataclass
+class Hits:
+    """All hits, and the pods on faulty nodes that no fault touches (`chip-not-used`)."""
+
+    hits: list[Hit] = field(default_factory=list)
+    spared: list[tuple[Pod, str]] = field(default_factory=list)
+
+
+def chips_of(pod: Pod, heard: Heard | None) -> frozenset[int] | None:
+    """Physical ids of the chips a pod holds; None = it asks for NPUs and nobody can say which.
+
+    `huawei.com/AscendReal` (written by MindCluster's device plugin) first, then what the agent read from the kubelet.
+    """
+    real = pod.metadata.annotations.get(_REAL)
+    if real:
+        ids = [match.group(1) for part in real.split(",") if (match := _CHIP_NAME.search(part.strip()))]
+        if ids:
+            return frozenset(int(text) for text in ids)
+    if heard is not None:
+        held = frozenset(chip.phy for chip in heard.report.chips if pod.metadata.uid in chip.pods)
+        if held:
+            return held
+    return None if pod.npus else frozenset()
+
+
+def find_hits(state: State, verdicts: Mapping[str, Verdict], index: Index, now: Instant, alarm: Alarm) -> Hits:
+    found = Hits()
+    for name, pods in index.by_node.items():
+        verdict = verdicts.get(name)
+        if verdict is None or verdict.opted_out:
+            continue
+        for pod in pods:
+            if pod.status.phase == "Succeeded":
+                continue
+            hits = list(_node_hits(state, verdict, pod, now, alarm))
+            found.hits += hits
+            if not hits and any(_restarts(state, fault) for fault in verdict.faults):
+                found.spared.append((pod, name))
+    found.hits += _software_hits(state.pods.values(), verdicts)
+    return found
+
+
+def _restarts(state: State, fault: Fault) -> bool:
+    return fault.code not in state.network_codes and state.policy.rule(fault.level).reschedule in ("now", "after")
+
+
+def _node_hits(state: State, verdict: Verdict, pod: Pod, now: Instant, alarm: Alarm) -> Iterator[Hit]:
+    if verdict.dead:
+        yield Hit(pod, "Node", f"node {verdict.node} is dead", verdict.node)
+        return
+    held = chips_of(pod, state.heard.get(verdict.node))
+    for fault in verdict.faults:
+        if fault.code in state.network_codes:
+            continue
+        if fault.chip != NODE and held is not None and fault.chip not in held:
+            continue
+        rule = state.policy.rule(fault.level).reschedule
+        if rule == "never":
+            continue
+        wait: tuple[str, str] | None = None
+        kind: CauseKind = "Node" if fault.chip == NODE else "Hardware"
+        if rule == "label":
+            kind = "SubHealth"
+        if not fault.confirmed:
+            wait = ("unconfirmed", f"{fault.id} is not in the driver's own list yet: taint only")
+        elif rule == "after":
+            ripe = state.memory.first_heard.get((verdict.node, fault.id), now.mono)
+            ripe += state.policy.reschedule.restart_request_after_s
+            if now.mono <= ripe:
+                alarm.ring(ripe + 0.001)
+                wait = ("muted", f"{fault.id} may still pass: restarts in {ripe - now.mono:.0f} s if it stays")
+        where = f"{fault.id} on {verdict.node}"
+        yield Hit(pod, kind, where, verdict.node, fault.since, fault.origin, wait=wait)
+
+
+def _software_hits(pods: Iterable[Pod], verdicts: Mapping[str, Verdict]) -> Iterator[Hit]:
+    for pod in pods:
+        if not pod.failed or pod.terminating:
+            continue
+        if pod.node and (verdict := verdicts.get(pod.node)) is not None and verdict.opted_out:
+            continue
+        codes = [str(s.state.terminated.exit_code) for s in pod.status.container_statuses or () if s.state.terminated]
+        what = f"pod {pod.metadata.name} Failed" + (f" (exit {', '.join(codes)})" if codes else "")
+        yield Hit(pod, "Software", what, pod.node)
+
+
+def sub_health_method(unit: Unit, index: Index) -> str | None:
+    """`subHealthyStrategy`: graceExit -> grace, forceExit -> force, anything else -> None (ignore, the default)."""
+    value = only_value(label_values(unit, index, SUB_HEALTHY), "ignore")
+    return {"graceExit": "grace", "forceExit": "force"}.get(value)

@@ -1,0 +1,170 @@
+"""What restarts together: the unit of a pod, and what its labels allow.
+
+A workload plugin (reconciler/workloads) says to which unit a pod belongs; everything here is the same for all kinds.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from reconciler.core.objects import Owner, OwnerReference, Pod, WorkloadRef
+from reconciler.core.state import State
+
+FAULT_SCHEDULING = "fault-scheduling"
+FAULT_RETRY_TIMES = "fault-retry-times"
+POD_RESCHEDULING = "pod-rescheduling"
+SUB_HEALTHY = "subHealthyStrategy"
+GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Pods that restart together.
+
+    id: `namespace/workload[/instance]`. level: Job | Instance | Pod. chain: controllers above the pods, nearest first.
+    size: pods a whole unit has. blocked: (reason, message) when its kind forbids a restart now.
+    """
+
+    id: str
+    namespace: str
+    instance: str
+    level: str
+    workload: WorkloadRef
+    controller: WorkloadRef
+    pods: tuple[Pod, ...]
+    chain: tuple[Owner, ...]
+    size: int
+    blocked: tuple[str, str] | None = None
+
+    @property
+    def key(self) -> str:
+        """One episode at a time has this key: at pod level a job's pods restart independently of each other."""
+        return episode_key(self.id, self.level, self.instance)
+
+
+def episode_key(unit_id: str, level: str, instance: str) -> str:
+    return f"{unit_id}#{instance}" if level == "Pod" else unit_id
+
+
+@dataclass(frozen=True, slots=True)
+class NoUnit:
+    """A pod that nobody would bring back, or whose owner cannot be seen."""
+
+    id: str
+    reason: str
+    message: str
+
+
+class Index:
+    """Look-ups over one snapshot, each built once and only when asked for."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+
+    @cached_property
+    def by_node(self) -> Mapping[str, list[Pod]]:
+        table: dict[str, list[Pod]] = defaultdict(list)
+        for pod in self.state.pods.values():
+            if pod.node:
+                table[pod.node].append(pod)
+        return table
+
+    @cached_property
+    def by_controller(self) -> Mapping[str, list[Pod]]:
+        table: dict[str, list[Pod]] = defaultdict(list)
+        for pod in self.state.pods.values():
+            ref = pod.metadata.controller
+            if ref is not None:
+                table[ref.uid].append(pod)
+        for pods in table.values():
+            pods.sort(key=lambda pod: pod.metadata.name)
+        return table
+
+    def owner(self, ref: OwnerReference | None) -> Owner | None:
+        return None if ref is None else self.state.owners.get(ref.uid)
+
+    def chain(self, nearest: OwnerReference | None) -> tuple[Owner, ...]:
+        """The controllers from this one upwards that we can see, nearest first."""
+        found: list[Owner] = []
+        owner = self.owner(nearest)
+        while owner is not None and owner not in found:
+            found.append(owner)
+            owner = self.owner(owner.metadata.controller)
+        return tuple(found)
+
+    def groups(self, unit: Unit) -> list[Owner]:
+        """The PodGroups of a unit: those its pods name, and those its controller owns (its pods may be gone)."""
+        found = {group.metadata.uid: group for pod in unit.pods if (group := self._named_group(pod)) is not None}
+        found |= {group.metadata.uid: group for group in self.owned_groups(unit.controller.uid)}
+        return list(found.values())
+
+    def _named_group(self, pod: Pod) -> Owner | None:
+        name = pod.metadata.annotations.get(GROUP_ANNOTATION) or pod.metadata.labels.get(GROUP_ANNOTATION)
+        return self.state.groups.get(f"{pod.metadata.namespace}/{name}") if name else None
+
+    @cached_property
+    def _groups_by_owner(self) -> Mapping[str, list[Owner]]:
+        table: dict[str, list[Owner]] = defaultdict(list)
+        for group in self.state.groups.values():
+            for ref in group.metadata.owner_references:
+                table[ref.uid].append(group)
+        return table
+
+    def owned_groups(self, controller_uid: str) -> list[Owner]:
+        """PodGroups that name this controller as an owner."""
+        return self._groups_by_owner.get(controller_uid, [])
+
+
+def ref_of(owner: Owner) -> WorkloadRef:
+    return WorkloadRef(owner.api_version, owner.kind, owner.metadata.name, owner.metadata.uid)
+
+
+def label_values(unit: Unit, index: Index, label: str) -> set[str]:
+    """Every value the label has on the unit's pods, their PodGroups and the controllers above."""
+    places: list[Mapping[str, str]] = [pod.metadata.labels for pod in unit.pods]
+    places += [owner.metadata.labels for owner in unit.chain]
+    places += [group.metadata.labels for group in index.groups(unit)]
+    return {place[label] for place in places if label in place}
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """How the unit may be restarted: force or grace; or None with the word and the sentence that say why not."""
+
+    name: str | None
+    reason: str = ""
+    message: str = ""
+
+
+def method_of(unit: Unit, index: Index) -> Method:
+    """Reads `fault-scheduling`. A missing, unknown or contradicting value means off, and says so."""
+    values = label_values(unit, index, FAULT_SCHEDULING)
+    if not values:
+        return Method(None, "label-missing", f"no label {FAULT_SCHEDULING} on its pods, PodGroup or owner")
+    if len(values) > 1:
+        shown = ", ".join(sorted(values))
+        return Method(None, "label-invalid", f"label {FAULT_SCHEDULING} has different values: {shown}")
+    value = values.pop()
+    if value in ("force", "grace"):
+        return Method(value)
+    if value == "off":
+        return Method(None, "label-off", f"label {FAULT_SCHEDULING} is off")
+    return Method(None, "label-invalid", f"label {FAULT_SCHEDULING}={value!r} is none of force, grace, off")
+
+
+def retry_limit(unit: Unit, index: Index) -> int | None:
+    """`fault-retry-times` as a number above 0; None when it is missing, contradicting or no such number."""
+    values = label_values(unit, index, FAULT_RETRY_TIMES)
+    if len(values) != 1:
+        return None
+    value = values.pop()
+    return int(value) if value.isdecimal() and int(value) > 0 else None
+
+
+def only_value(values: Iterable[str], default: str) -> str:
+    """The one value, or the default when there is none or more than one."""
+    found = set(values)
+    return found.pop() if len(found) == 1 else default

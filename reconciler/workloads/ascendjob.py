@@ -1,0 +1,93 @@
+"""AscendJob (mindxdl.gitee.com/v1): all pods of the job restart together; one job is one serving instance.
+
+Prefill and decode instances of MindIE Motor are jobs of their own, so the others are never touched. A MindIE MS
+Controller or Coordinator with `pod-rescheduling: "on"` restarts the faulted pod alone: its standby serves meanwhile.
+Source: MindCluster ascend-operator (pod names, labels, `version` counting, terminal phases).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from reconciler.core.objects import Owner, Pod
+from reconciler.core.units import FAULT_RETRY_TIMES, POD_RESCHEDULING, Index, NoUnit, Unit, label_values, ref_of
+
+_TERMINAL = ("Failed", "Succeeded")
+_ACTIVE_STANDBY = ("mindie-ms-controller", "mindie-ms-coordinator")
+"""Jobs whose pods are an active and a standby: one serves while the other restarts."""
+
+
+class AscendJob:
+    controllers = frozenset({"AscendJob"})
+    kinds = controllers
+
+    def unit(self, pod: Pod, index: Index) -> Unit | NoUnit:
+        ref = pod.metadata.controller
+        job = index.owner(ref)
+        if ref is None or job is None:
+            name = ref.name if ref else pod.metadata.name
+            unit_id = f"{pod.metadata.namespace}/{name}"
+            return NoUnit(unit_id, "owner-deleted", f"AscendJob {name} does not exist: nothing would bring it back")
+        pods = tuple(index.by_controller.get(job.metadata.uid, ()))
+        whole = Unit(
+            id=f"{job.metadata.namespace}/{job.metadata.name}",
+            namespace=job.metadata.namespace,
+            instance="",
+            level="Job",
+            workload=ref_of(job),
+            controller=ref_of(job),
+            pods=pods,
+            chain=(job,),
+            size=_replicas(job) or len(pods),
+            blocked=self.ended(job) or _out_of_rounds(job, pods),
+        )
+        if job.metadata.labels.get("app") in _ACTIVE_STANDBY and label_values(whole, index, POD_RESCHEDULING) == {"on"}:
+            blocked = self.ended(job) or _out_of_rounds(job, (pod,))
+            return replace(whole, level="Pod", instance=pod.metadata.name, pods=(pod,), size=1, blocked=blocked)
+        return whole
+
+    def ended(self, owner: Owner) -> tuple[str, str] | None:
+        if owner.metadata.deletion_timestamp:
+            return "owner-deleted", f"AscendJob {owner.metadata.name} is being deleted"
+        for condition in owner.status.get("conditions") or ():
+            if condition.get("type") in _TERMINAL and condition.get("status") == "True":
+                message = f"AscendJob {owner.metadata.name} is {condition['type']}: it creates no pods any more"
+                return "owner-terminal", message
+        return None
+
+
+def _replicas(job: Owner) -> int:
+    specs = job.spec.get("replicaSpecs")
+    if not isinstance(specs, dict):
+        return 0
+    return sum(spec.get("replicas", 1) for spec in specs.values() if isinstance(spec, dict))
+
+
+def _out_of_rounds(job: Owner, pods: tuple[Pod, ...]) -> tuple[str, str] | None:
+    limit = backoff_limit(job)
+    rounds = max((_version(pod) for pod in pods), default=0)
+    if limit is not None and rounds >= limit:
+        return "backoff-limit", f"round {rounds + 1} of deleted pods would end the job: its operator allows {limit}"
+    return None
+
+
+def backoff_limit(job: Owner) -> int | None:
+    """Rounds of deleted pods after which the operator ends the job; None = no limit.
+
+    With runPolicy.backoffLimit unset the operator takes `fault-retry-times` for it; 0 or below is unlimited.
+    """
+    run_policy: Any = job.spec.get("runPolicy")
+    limit = run_policy.get("backoffLimit") if isinstance(run_policy, dict) else None
+    if limit is None:
+        text = job.metadata.labels.get(FAULT_RETRY_TIMES, "")
+        limit = int(text) if text.isdecimal() else None
+    return limit if isinstance(limit, int) and limit > 0 else None
+
+
+def _version(pod: Pod) -> int:
+    text = pod.metadata.labels.get("version", "")
+    return int(text) if text.isdecimal() else 0
+
+
+WORKLOAD = AscendJob()

@@ -1,0 +1,60 @@
+"""AIBrix StormService (orchestration.aibrix.ai/v1alpha1): the PodSet of a role restarts; prefill dies, decode goes on.
+
+Roles with podGroupSize 1 have no PodSet, their pods hang on the RoleSet: with `pod-rescheduling: "on"` the faulted pod
+restarts alone (rank 0 is not special), without it all size-1 pods of the RoleSet do.
+Source: AIBrix PodSet and RoleSet controllers (labels, names, owner references).
+"""
+
+from __future__ import annotations
+
+from reconciler.core.objects import Owner, Pod
+from reconciler.core.units import POD_RESCHEDULING, Index, NoUnit, Unit, ref_of
+
+
+class StormService:
+    controllers = frozenset({"PodSet", "RoleSet"})
+    kinds = frozenset({"StormService", "PodSet", "RoleSet"})
+
+    def unit(self, pod: Pod, index: Index) -> Unit | NoUnit:
+        ref = pod.metadata.controller
+        chain = index.chain(ref)
+        if not chain or ref is None:
+            name = ref.name if ref else pod.metadata.name
+            unit_id = f"{pod.metadata.namespace}/{name}"
+            return NoUnit(
+                unit_id, "owner-deleted", f"its controller {name} does not exist: nothing would bring it back"
+            )
+        controller, top = chain[0], chain[-1]
+        members = tuple(index.by_controller.get(controller.metadata.uid, ()))
+        level, instance, pods = "Instance", controller.metadata.name, members
+        size = _pod_set_size(controller) or len(members)
+        if ref.kind == "RoleSet":
+            size = len(members)
+            # The label steers on the pod alone: it is a wish of the role's template, and the RoleSet has several roles.
+            if pod.metadata.labels.get(POD_RESCHEDULING) == "on":
+                level, instance, pods, size = "Pod", pod.metadata.name, (pod,), 1
+        return Unit(
+            id=f"{pod.metadata.namespace}/{top.metadata.name}/{instance}",
+            namespace=pod.metadata.namespace,
+            instance=instance,
+            level=level,
+            workload=ref_of(top),
+            controller=ref_of(controller),
+            pods=pods,
+            chain=chain,
+            size=size,
+            blocked=next((why for owner in chain if (why := self.ended(owner)) is not None), None),
+        )
+
+    def ended(self, owner: Owner) -> tuple[str, str] | None:
+        if owner.metadata.deletion_timestamp:
+            return "owner-deleted", f"{owner.kind} {owner.metadata.name} is being deleted"
+        return None
+
+
+def _pod_set_size(controller: Owner) -> int:
+    size = controller.spec.get("podGroupSize")
+    return size if controller.kind == "PodSet" and isinstance(size, int) else 0
+
+
+WORKLOAD = StormService()

@@ -1,0 +1,1 @@
+"""What agent and reconciler have in common: model, wire form, fault catalogue, configuration, helpers."""

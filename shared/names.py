@@ -1,0 +1,36 @@
+"""Names that more than one part, users' manifests and other tools rely on. Changing one is a breaking change."""
+
+from __future__ import annotations
+
+API_GROUP = "npuwarden.io"
+API_VERSION = "npuwarden.io/v1alpha1"
+NAMESPACE = "npuwarden-system"
+LEASE = "npuwarden-reconciler"
+CONTROL_CONFIGMAP = "npuwarden-control"
+
+TAINT_KEY = "npuwarden.io/fault"
+ISOLATION_ANNOTATION = "npuwarden.io/isolation"
+ISOLATE_ANNOTATION = "npuwarden.io/isolate"
+RELEASE_ANNOTATION = "npuwarden.io/release"
+MIN_READY_ANNOTATION = "npuwarden.io/min-ready-instances"
+OPT_OUT_LABEL = "npuwarden.io/opt-out"
+CONDITION = "npuwarden.io/NPUHealthy"
+
+REDIS_PREFIX = "npuwarden:"
+EVENTS_STREAM = "npuwarden:events"
+
+
+def report_key(node: str) -> str:
+    return f"{REDIS_PREFIX}report:{node}"
+
+
+def commands_stream(node: str) -> str:
+    return f"{REDIS_PREFIX}commands:{node}"
+
+
+CODE_CARD_LOST = "40F84E00"
+"""The vendor's code for a lost card (driver: heartbeat lost; MindCluster: card drop)."""
+CODE_LINK_DOWN = "81078603"
+CODE_BOOT_FINISHED = "8C2FA009"
+CODE_MONITOR_BLIND = "NW-MONITOR-BLIND"
+CODE_PROBE_FAILING = "NW-PROBE"

@@ -1,0 +1,1 @@
+"""The tests. Names say the behaviour; folders follow the packages, ``cluster`` holds the real control plane."""

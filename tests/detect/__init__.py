@@ -1,0 +1,1 @@
+"""Detection: readings in, faults out."""
