@@ -59,6 +59,7 @@ def test_children_die_with_a_killed_parent(tmp_path: Path) -> None:
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, cwd=root) as parent:
         assert parent.stdout is not None
         child = int(parent.stdout.readline())
-        assert alive(child)
+        # Before setpriv has become the command it has not asked the kernel yet.
+        wait_until("command started", lambda: Path(f"/proc/{child}/comm").read_text() == "sleep\n")
         parent.send_signal(signal.SIGKILL)
     wait_until("child ended by the kernel", lambda: not alive(child))

@@ -22,7 +22,8 @@ def deleting(episode: Episode) -> Iterator[Action | Hold]:
         yield episode.to("Recreating", message="waits for the new pods", deleted=deleted, gone=episode.stamp)
         return
     untouched = len(live) == len(spec.targets) and not any(pod.terminating for pod in live)
-    if untouched and episode.status.times.deleted is None and not any(hit.wait is None for hit in episode.hits):
+    caused = any(hit.wait is None for hit in episode.hits) or episode.escalation_stands(live)
+    if untouched and episode.status.times.deleted is None and not caused:
         yield from without_cause(episode)
         return
     victims = [victim for pod in live if (victim := victim_of(episode, pod)) is not None]

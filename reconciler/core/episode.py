@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -64,6 +64,10 @@ class Episode:
         if self.spec.level == "Pod":
             pods = tuple(pod for pod in pods if pod.metadata.name == self.spec.instance)
         return pods
+
+    def escalation_stands(self, pods: Iterable[Pod]) -> bool:
+        """The cause of an escalation is a pod that does not come back: it stands until all pods are Ready."""
+        return bool(self.spec.escalated_from) and not all(pod.ready for pod in pods)
 
     def isolated_nodes(self, pods: tuple[str | None, ...]) -> tuple[str, ...]:
         """Nodes of the cause and of the pods that are to carry our taint; a node that is gone needs none."""

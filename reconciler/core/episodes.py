@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+
+import msgspec
 
 from reconciler.core import clock, retries
 from reconciler.core.actions import Action, Hold, OpenRecovery
@@ -48,6 +50,16 @@ def strike(hits: Hits, index: Index) -> tuple[dict[str, Struck], list[Hold]]:
     return {key: Struck(unit, tuple(by_unit[key])) for key, unit in units.items()}, list(holds.values())
 
 
+def struck_of(key: str, struck: Mapping[str, Struck]) -> Struck | None:
+    """What hits the unit of this key: itself, or the single pods of a job that now restarts as a whole."""
+    if key in struck:
+        return struck[key]
+    parts = [part for part in struck.values() if part.unit.id == key and part.unit.beyond is not None]
+    if not parts or parts[0].unit.beyond is None:
+        return None
+    return Struck(parts[0].unit.beyond, tuple(hit for part in parts for hit in part.hits))
+
+
 def plan_new(state: State, struck: Struck, index: Index, now: Instant) -> Iterator[Action | Hold]:
     """Open an episode for a unit that has none open, or say why not. The gates stand in order of finality."""
     unit = struck.unit
@@ -85,6 +97,29 @@ def plan_new(state: State, struck: Struck, index: Index, now: Instant) -> Iterat
     yield _open(state, unit, chosen, how, charge, now)
 
 
+def plan_escalated(state: State, opened: Mapping[str, Recovery], index: Index, now: Instant) -> Iterator[Action | Hold]:
+    """The larger restart after a pod-level recovery that ended as Escalated; it costs no retry of its own."""
+    followed = {recovery.spec.escalated_from for recovery in state.recoveries.values()}
+    for key in sorted(state.recoveries):
+        recovery = state.recoveries[key]
+        controller = recovery.spec.controller
+        if recovery.status.phase != "Escalated" or recovery.metadata.name in followed or controller is None:
+            continue
+        pods = index.by_controller.get(controller.uid, ())
+        unit = next((u.beyond for pod in pods if isinstance(u := unit_of(pod, index), Unit) and u.beyond), None)
+        if unit is None or unit.key in opened:
+            continue
+        if unit.blocked is not None:
+            yield Hold(unit.id, *unit.blocked)
+            continue
+        if state.paused:
+            yield Hold(unit.id, "paused", f"would restart the whole job; {state.paused}")
+            continue
+        action = _open(state, unit, (), recovery.spec.method, 0, now)
+        spec = msgspec.structs.replace(action.spec, cause=recovery.spec.cause, escalated_from=recovery.metadata.name)
+        yield OpenRecovery(action.namespace, action.name, spec, action.status)
+
+
 def _no_retry(state: State, unit: Unit, index: Index) -> Hold | None:
     limit = retry_limit(unit, index)
     if limit is None:
@@ -103,15 +138,15 @@ def _open(state: State, unit: Unit, hits: Sequence[Hit], method: str, charge: in
         instance=unit.instance,
         level=unit.level,
         method=method,
-        cause=Cause(hits[0].kind, tuple(sorted({hit.fault for hit in hits})), nodes),
+        cause=Cause(hits[0].kind if hits else "Hardware", tuple(sorted({hit.fault for hit in hits})), nodes),
         controller=unit.controller,
         size=unit.size,
-        origin="drill" if all(hit.origin == "drill" for hit in hits) else "probe",
+        origin="drill" if hits and all(hit.origin == "drill" for hit in hits) else "probe",
     )
     detected = clock.rfc3339(min(seen, default=now.wall))
     status = RecoveryStatus(
         phase="Isolating",
-        message=f"restarts {len(unit.pods)} pods for {spec.cause.faults[0]}",
+        message=f"restarts {len(unit.pods)} pods for {', '.join(spec.cause.faults) or 'a pod that did not come back'}",
         charged=charge,
         times=Times(detected=detected),
     )

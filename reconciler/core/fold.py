@@ -30,6 +30,7 @@ _TYPES: dict[str, type[Node] | type[Pod] | type[Recovery] | type[ConfigMap]] = {
     "Recovery": Recovery,
     "ConfigMap": ConfigMap,
 }
+_API_VERSIONS = {r.kind: r.api_version for r in WATCHED}
 _KEPT_SESSIONS = 64
 """Retired agent sessions remembered per node; more restarts than this within a report's life do not happen."""
 
@@ -46,6 +47,13 @@ def _decode(kind: str, raw: dict[str, Any] | bytes) -> Node | Pod | Recovery | C
         return msgspec.convert(raw, target)  # type: ignore[no-any-return]
     except msgspec.MsgspecError as exc:
         raise BadObject(f"{kind}: {exc}") from exc
+
+
+def _named(obj: Any, kind: str) -> Any:
+    """Items of a list of built-in kinds carry neither kind nor apiVersion: the row of the kind says both."""
+    if isinstance(obj, Owner) and not obj.kind:
+        return msgspec.structs.replace(obj, kind=kind, api_version=_API_VERSIONS.get(kind, ""))
+    return obj
 
 
 def _version(meta: Meta) -> int:
@@ -87,9 +95,7 @@ def observe(world: World, kind: str, change: str, raw: dict[str, Any] | bytes) -
     if change == "gone":
         table.pop(key, None)
         return
-    if isinstance(obj, Owner) and not obj.kind:
-        obj = msgspec.structs.replace(obj, kind=kind)
-    table[key] = obj
+    table[key] = _named(obj, kind)
 
 
 def replace_all(world: World, kind: str, raws: Iterable[dict[str, Any] | bytes]) -> None:
@@ -109,9 +115,7 @@ def replace_all(world: World, kind: str, raws: Iterable[dict[str, Any] | bytes])
     else:
         table.clear()
     for obj in objects:
-        if isinstance(obj, Owner) and not obj.kind:
-            obj = msgspec.structs.replace(obj, kind=kind)
-        table[obj.metadata.uid if by_uid else obj.metadata.key] = obj
+        table[obj.metadata.uid if by_uid else obj.metadata.key] = _named(obj, kind)
 
 
 def _control(world: World, config: ConfigMap | None) -> None:

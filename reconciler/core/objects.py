@@ -243,6 +243,8 @@ class RecoverySpec(_K8s, frozen=True):
     """Who re-creates the pods (PodSet, RoleSet, AscendJob): must stand at the delete, and owns the replacements."""
     size: int = 0
     """Pods the unit must have to be whole again."""
+    escalated_from: str = ""
+    """Name of the pod-level recovery that this one follows: its cause stands although no chip shows it."""
     targets: tuple[Target, ...] = ()
     origin: str = "probe"
 

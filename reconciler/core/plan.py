@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from reconciler.core.actions import Action, Hold, Plan
 from reconciler.core.clock import Alarm
-from reconciler.core.episodes import open_of, plan_new, strike
+from reconciler.core.episodes import open_of, plan_escalated, plan_new, strike, struck_of
 from reconciler.core.isolation import plan_node
 from reconciler.core.judge import Verdict, judge, silent_since
 from reconciler.core.progress import plan_open
@@ -29,10 +29,13 @@ def plan(state: State, now: Instant) -> Plan:
     struck, refused = strike(find_hits(state, verdicts, index, now, alarm), index)
     out += refused
     opened = open_of(state)
-    for unit_id in sorted(opened):
-        out += plan_open(state, opened[unit_id], struck.get(unit_id), verdicts, index, now, alarm)
-    for unit_id in sorted(struck.keys() - opened.keys()):
-        out += plan_new(state, struck[unit_id], index, now)
+    for key in sorted(opened):
+        larger = opened.get(opened[key].spec.unit)
+        out += plan_open(state, opened[key], struck_of(key, struck), larger, verdicts, index, now, alarm)
+    out += plan_escalated(state, opened, index, now)
+    for key in sorted(struck.keys() - opened.keys()):
+        if struck[key].unit.id not in opened:
+            out += plan_new(state, struck[key], index, now)
 
     _ring(state, verdicts, alarm)
     holds = tuple(item for item in out if isinstance(item, Hold))

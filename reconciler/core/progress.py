@@ -27,16 +27,22 @@ def plan_open(
     state: State,
     recovery: Recovery,
     struck: Struck | None,
+    larger: Recovery | None,
     verdicts: Mapping[str, Verdict],
     index: Index,
     now: Instant,
     alarm: clock.Alarm,
 ) -> Iterator[Action | Hold]:
-    """The next step of one open recovery, at most one action: everything else waits for what it changes."""
+    """The next step of one open recovery, at most one action: everything else waits for what it changes.
+
+    larger: the open recovery of the whole that this unit is a part of, if there is one: it takes over.
+    """
     episode = Episode(state, recovery, struck, verdicts, index, now, alarm)
     end = _ended(episode)
     if end is not None:
         yield end
+    elif larger is not None and larger is not recovery:
+        yield episode.to("Superseded", reason="escalated", message=f"{larger.metadata.name} restarts the whole")
     elif recovery.status.phase in ("Pending", "Isolating"):
         yield from _isolating(episode)
     elif recovery.status.holder != state.holder:
@@ -50,7 +56,7 @@ def plan_open(
 
 def _ended(episode: Episode) -> Progress | None:
     """Whether the episode has lost its object: the owner is gone, being deleted, or creates no pods any more."""
-    for ref in {episode.spec.workload, episode.spec.controller}:
+    for ref in (episode.spec.workload, episode.spec.controller):
         if ref is None or (episode.state.kinds and ref.kind not in episode.state.kinds):
             continue
         owner = episode.state.owners.get(ref.uid)
@@ -67,7 +73,7 @@ def _isolating(episode: Episode) -> Iterator[Action | Hold]:
     state, spec = episode.state, episode.spec
     pods = episode.pods_now()
     causes = [hit for hit in episode.hits if hit.wait is None]
-    if not causes:
+    if not causes and not episode.escalation_stands(pods):
         yield from without_cause(episode)
         return
     if not pods:
@@ -88,9 +94,11 @@ def _isolating(episode: Episode) -> Iterator[Action | Hold]:
     targets = tuple(
         Target(pod.metadata.name, pod.metadata.uid, pod.node, pod.metadata.labels.get("version")) for pod in pods
     )
-    kind = next((hit.kind for hit in causes if hit.kind != "Software"), "Software")
-    faults = tuple(sorted({hit.fault for hit in causes}))
-    new_spec = msgspec.structs.replace(spec, targets=targets, cause=Cause(kind, faults, spec.cause.nodes))
+    cause = spec.cause
+    if causes:
+        kind = next((hit.kind for hit in causes if hit.kind != "Software"), "Software")
+        cause = Cause(kind, tuple(sorted({hit.fault for hit in causes})), spec.cause.nodes)
+    new_spec = msgspec.structs.replace(spec, targets=targets, cause=cause)
     times = msgspec.structs.replace(
         episode.status.times, tainted=episode.stamp if nodes else None, claimed=episode.stamp
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from reconciler.core import clock
 from reconciler.core.actions import Action, Claim, Hold, Progress
 from reconciler.core.deleting import victim_of
 from reconciler.core.episode import Episode, overdue
@@ -17,6 +18,10 @@ MAX_LANDED_WRONG = 3
 
 def recreating(episode: Episode) -> Iterator[Action | Hold]:
     new = replacements_of(episode.recovery, episode.index)
+    stuck = _stuck(episode, new)
+    if stuck is not None:
+        yield episode.to("Escalated", reason="escalated", message=stuck)
+        return
     struck_again = _struck_again(episode, new)
     if struck_again is not None:
         yield struck_again
@@ -39,6 +44,34 @@ def recreating(episode: Episode) -> Iterator[Action | Hold]:
     if new.starved:
         yield Hold(episode.spec.unit, "capacity", new.text)
     yield from overdue(episode)
+
+
+def _stuck(episode: Episode, new: Replacements) -> str | None:
+    """Why a pod-level restart has failed and the whole job must follow; None while it may still come back.
+
+    Missing capacity alone is no reason: the other pod serves, and a job that restarts would not be placed either.
+    """
+    if not _escalates(episode) or new.ready or not new.pods:
+        return None
+    pod, policy, times = new.pods[0], episode.state.policy.reschedule, episode.status.times
+    if pod.failed:
+        return f"{pod.metadata.name} failed again"
+    if new.starved:
+        return None
+    since = clock.parse(times.bound if pod.node else times.recreated)
+    limit_s = policy.pod_ready_timeout_s if pod.node else policy.pod_bind_timeout_s
+    if since is None:
+        return None
+    left_s = limit_s - (episode.now.wall - since)
+    if left_s > 0:
+        episode.alarm.ring(episode.now.mono + left_s)
+        return None
+    return f"{pod.metadata.name} is {'bound, but not Ready' if pod.node else 'not bound'} after {limit_s:.0f} s"
+
+
+def _escalates(episode: Episode) -> bool:
+    """Whether a larger unit stands behind this one: then the unit's id names the whole and not the pod."""
+    return episode.spec.level == "Pod" and not episode.spec.unit.endswith(f"/{episode.spec.instance}")
 
 
 def _struck_again(episode: Episode, new: Replacements) -> Action | None:

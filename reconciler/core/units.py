@@ -25,7 +25,8 @@ class Unit:
     """Pods that restart together.
 
     id: `namespace/workload[/instance]`. level: Job | Instance | Pod. chain: controllers above the pods, nearest first.
-    size: pods a whole unit has. blocked: (reason, message) when its kind forbids a restart now.
+    size: pods a whole unit has. blocked: (reason, message) when its kind forbids a restart now. beyond: the larger unit
+    that restarts when this one does not come back; None = it never escalates.
     """
 
     id: str
@@ -38,6 +39,7 @@ class Unit:
     chain: tuple[Owner, ...]
     size: int
     blocked: tuple[str, str] | None = None
+    beyond: Unit | None = None
 
     @property
     def key(self) -> str:

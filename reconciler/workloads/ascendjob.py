@@ -2,6 +2,7 @@
 
 Prefill and decode instances of MindIE Motor are jobs of their own, so the others are never touched. A MindIE MS
 Controller or Coordinator with `pod-rescheduling: "on"` restarts the faulted pod alone: its standby serves meanwhile.
+Where the replacement does not come back, the job follows.
 Source: MindCluster ascend-operator (pod names, labels, `version` counting, terminal phases).
 """
 
@@ -44,7 +45,9 @@ class AscendJob:
         )
         if job.metadata.labels.get("app") in _ACTIVE_STANDBY and label_values(whole, index, POD_RESCHEDULING) == {"on"}:
             blocked = self.ended(job) or _out_of_rounds(job, (pod,))
-            return replace(whole, level="Pod", instance=pod.metadata.name, pods=(pod,), size=1, blocked=blocked)
+            return replace(
+                whole, level="Pod", instance=pod.metadata.name, pods=(pod,), size=1, blocked=blocked, beyond=whole
+            )
         return whole
 
     def ended(self, owner: Owner) -> tuple[str, str] | None:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from reconciler.core import clock, fold
-from reconciler.core.actions import Isolate, OpenRecovery
+from reconciler.core.actions import Isolate, OpenRecovery, Progress
 from reconciler.core.policy import Isolation, Policy
 from reconciler.core.state import World
 from shared.model import Chip, Fault, FaultLevel
@@ -262,3 +262,65 @@ def test_a_new_leader_goes_on_with_the_hold_down_that_the_record_states() -> Non
         for name in "abcd":
             hear(world, report(name, seq=1 + t), at=after(t))
         assert any(kind.startswith("Release") for kind in kinds(decide(world, after(t)))) is released
+
+
+def coordinator(*, ready: bool = True, phase: str = "Running", on: str | None = "c") -> list[dict[str, Any]]:
+    """An active and a standby that restart alone; master-0 is given as it is after its restart."""
+    labels = FORCE | {"fault-retry-times": "100", "pod-rescheduling": "on", "app": "mindie-ms-coordinator"}
+    owner, _, worker = job_with_pods("j", ("a", "b"), labels=labels)
+    return [owner, worker, pod("j-master-0", on, owner, uid="uid-new", ready=ready, phase=phase, chips=())]
+
+
+def pod_recovery(world: World, **times: float) -> None:
+    """The pod-level recovery of master-0, in phase Recreating."""
+    stamped = {name: clock.rfc3339(T0.wall + at) for name, at in times.items()}
+    owner = {"apiVersion": "mindxdl.gitee.com/v1", "kind": "AscendJob", "name": "j", "uid": "uid-j"}
+    raw = {
+        "kind": "Recovery",
+        "metadata": {"name": "j-1", "namespace": "ml", "uid": "r1"},
+        "spec": {
+            "workload": owner,
+            "controller": owner,
+            "unit": "ml/j",
+            "instance": "j-master-0",
+            "level": "Pod",
+            "method": "force",
+            "size": 1,
+            "cause": {"kind": "Node", "faults": ["node a is dead"], "nodes": []},
+            "targets": [{"pod": "j-master-0", "uid": "uid-old"}],
+        },
+        "status": {"phase": "Recreating", "holder": "me", "times": stamped},
+    }
+    fold.observe(world, "Recovery", "set", raw)
+
+
+@pytest.mark.parametrize(
+    ("replacement", "times", "at_s", "escalates"),
+    [
+        ({"phase": "Failed", "ready": False}, {"bound": 0}, 1, True),
+        ({"ready": False}, {"bound": 0}, 599, False),
+        ({"ready": False}, {"bound": 0}, 601, True),
+        ({"ready": True}, {"bound": 0}, 601, False),
+        ({"ready": False, "on": None, "phase": "Pending"}, {"recreated": 0}, 59, False),
+        ({"ready": False, "on": None, "phase": "Pending"}, {"recreated": 0}, 61, True),
+    ],
+    ids=["fails again", "not Ready yet", "not Ready for 600 s", "Ready", "not bound yet", "not bound for 60 s"],
+)
+def test_a_pod_that_does_not_come_back_takes_its_job_along(
+    replacement: dict[str, Any], times: dict[str, float], at_s: float, escalates: bool
+) -> None:
+    world = world_of([*NODES, *coordinator(**replacement)])
+    pod_recovery(world, gone=0, **times)
+    hear(world, *(report(name) for name in "abcd"), at=after(at_s))
+    phases = [action.status.phase for action in decide(world, after(at_s)).actions if isinstance(action, Progress)]
+    assert ("Escalated" in phases) is escalates
+
+
+def test_missing_capacity_alone_escalates_nothing() -> None:
+    objects = coordinator(ready=False, on=None, phase="Pending")
+    objects[-1]["status"]["conditions"] = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]
+    world = world_of([*NODES, *objects])
+    pod_recovery(world, gone=0, recreated=0)
+    hear(world, *(report(name) for name in "abcd"), at=after(2000))
+    (progress,) = (action for action in decide(world, after(2000)).actions if isinstance(action, Progress))
+    assert progress.status.phase == "WaitingForCapacity"

@@ -28,6 +28,7 @@ HOLDS = {
     "16-hardware-and-software-at-once",
     "17-container-that-restarted-and-runs-is-no-fault",
     "19-coordinator-node-not-ready-moves-one-pod",
+    "20-coordinator-falls-back-to-the-job",
     "201-coordinator-waits-for-capacity",
     "202-silence-never-kills",
     "203-silence-keeps-an-open-isolation",
