@@ -27,10 +27,10 @@ class Isolate:
 
 @dataclass(frozen=True, slots=True)
 class KeepRecord:
-    """Rewrite the isolation record alone (reasons, hold-down), the taint stays as it is."""
+    """Rewrite the isolation record alone (reasons, hold-down), the taint stays as it is. None = take it off."""
 
     node: Node
-    record: Record
+    record: Record | None
 
     @property
     def key(self) -> str:
@@ -39,10 +39,12 @@ class KeepRecord:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Take our taint and record off a node."""
+    """Take our taint off a node. `record` is what stays of the isolation: None, or what a person's release forgives."""
 
     node: Node
     why: str
+    record: Record | None = None
+    by_hand: bool = False
 
     @property
     def key(self) -> str:

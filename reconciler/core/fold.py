@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from reconciler.core import clock
-from reconciler.core.actions import Action, DeletePods, Isolate
+from reconciler.core.actions import Action, DeletePods, Isolate, Release
 from reconciler.core.calls import Outcome
 from reconciler.core.judge import judge
 from reconciler.core.objects import ConfigMap, Meta, Node, Owner, Pod, Recovery
@@ -163,6 +163,10 @@ def outcome(world: World, action: Action, result: Outcome, now: Instant) -> None
             del table[0][key]
     if isinstance(action, Isolate) and result.done:
         world.memory.tainted_since.setdefault(action.node.metadata.name, now.mono)
+    if isinstance(action, Release) and result.done:
+        # The hold-down of what was released is over, or was waived.
+        world.memory.wanted.pop(action.node.metadata.name, None)
+        world.memory.asking.pop(action.node.metadata.name, None)
     if isinstance(action, DeletePods):
         world.memory.deletes.extend(now.mono for _ in result.gone)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 
+import msgspec
+
 from reconciler.core import clock
 from reconciler.core.actions import Action, Hold, Isolate, KeepRecord, Release, SetCondition
 from reconciler.core.judge import Verdict, condition_of
@@ -12,7 +14,7 @@ from reconciler.core.objects import Node
 from reconciler.core.state import Record, State, Wanted
 from reconciler.core.taints import current_want, record_of
 from shared.model import Instant
-from shared.names import CONDITION, TAINT_KEY
+from shared.names import CONDITION, RELEASE_ANNOTATION, TAINT_KEY
 
 
 def plan_node(state: State, verdict: Verdict, node: Node, now: Instant, alarm: clock.Alarm) -> Iterator[Action | Hold]:
@@ -24,11 +26,39 @@ def plan_node(state: State, verdict: Verdict, node: Node, now: Instant, alarm: c
         if verdict.reasons:
             yield Hold(verdict.node, "opt-out", f"left alone by its label; open: {'; '.join(verdict.reasons)}")
         return
+    if RELEASE_ANNOTATION in node.metadata.annotations:
+        yield _released_by_hand(state, verdict, node, now)
+        return
     standing, due = current_want(node), _due(state, verdict, now, alarm)
     if due is not None:
         yield from _isolate(state, verdict, node, standing, due, now)
     elif standing is not None and not verdict.blind:
-        yield Release(node, f"healed for {state.policy.isolate.hold_down_s:.0f} s")
+        yield Release(node, f"healed for {state.policy.isolate.hold_down_s:.0f} s", _forgiving(state, verdict, node))
+    elif standing is None and not verdict.blind:
+        record = record_of(node)
+        if record is not None and record != _forgiving(state, verdict, node):
+            yield KeepRecord(node, _forgiving(state, verdict, node))
+
+
+def _released_by_hand(state: State, verdict: Verdict, node: Node, now: Instant) -> Release:
+    """A person gives the node back: no hold-down, and what is open now does not isolate it again."""
+    heard = state.heard.get(verdict.node)
+    open_now = tuple(sorted(fault.id for fault in heard.report.faults)) if heard else ()
+    record = None
+    if open_now:
+        session = _session(verdict.node, node.metadata.uid, now)
+        record = Record(session, clock.rfc3339(now.wall), "operator", released=open_now)
+    why = f"released by hand: {node.metadata.annotations[RELEASE_ANNOTATION]}"
+    return Release(node, why, record, by_hand=True)
+
+
+def _forgiving(state: State, verdict: Verdict, node: Node) -> Record | None:
+    """What the record must still say once nothing isolates the node: the forgiven faults that are still open."""
+    record, heard = record_of(node), state.heard.get(verdict.node)
+    if record is None or heard is None:
+        return record
+    still = tuple(fault.id for fault in heard.report.faults if fault.id in record.released)
+    return msgspec.structs.replace(record, released=still, reasons=(), hold_until=None) if still else None
 
 
 def _isolate(
@@ -51,7 +81,7 @@ def _isolate(
         fresh = record is None or standing is None
         session = _session(name, node.metadata.uid, now) if fresh or record is None else record.session
         since = clock.rfc3339(now.wall) if fresh or record is None else record.since
-        yield Isolate(node, due, Record(session, since, "warden", reasons))
+        yield Isolate(node, due, Record(session, since, "warden", reasons, released=record.released if record else ()))
         return
     wanted = Record(
         session=record.session if record else _session(name, node.metadata.uid, now),
@@ -59,6 +89,7 @@ def _isolate(
         by=record.by if record else "warden",
         reasons=reasons,
         hold_until=record.hold_until if hold_until and record and record.hold_until else hold_until,
+        released=record.released if record else (),
     )
     if wanted != record:
         yield KeepRecord(node, wanted)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from reconciler.core.objects import Node
 from reconciler.core.state import Heard, State, Wanted
-from reconciler.core.taints import MANUAL, NODE_DEAD, want
+from reconciler.core.taints import MANUAL, NODE_DEAD, record_of, want
 from shared.model import Fault, FaultLevel, Instant
 from shared.names import CODE_MONITOR_BLIND, ISOLATE_ANNOTATION, OPT_OUT_LABEL
 
@@ -21,7 +21,8 @@ class Verdict:
     dead: work on it is lost. silent: its agent has said nothing for too long. blind: it cannot be said to be well
     (silent, never heard, reports unreadable, or not Ready), so nothing there counts as healed.
     storm: it would count as dead by NotReady alone, but so many nodes are NotReady that the view is suspect.
-    want: the isolation asked for now. reasons: why, for people. opted_out: hands off by the operator's label.
+    faults: open ones, without those that a person's release has forgiven. want: the isolation asked for now.
+    reasons: why, for people. opted_out: hands off by the operator's label.
     """
 
     node: str
@@ -51,7 +52,9 @@ def judge(state: State, name: str, now: Instant) -> Verdict:
     node, heard = state.nodes.get(name), state.heard.get(name)
     silent = state.reports_ok and now.mono > silent_since(state, heard)
     dead, storm = _dead(state, name, node, silent, now)
-    faults = heard.report.faults if heard else ()
+    record = record_of(node) if node is not None else None
+    forgiven = record.released if record is not None else ()
+    faults = tuple(fault for fault in heard.report.faults if fault.id not in forgiven) if heard else ()
     opted_out = node is not None and node.metadata.labels.get(OPT_OUT_LABEL) == "true"
 
     candidates: list[tuple[Wanted, str]] = []

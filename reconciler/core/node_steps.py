@@ -16,7 +16,7 @@ from reconciler.core.resources import NODE
 from reconciler.core.state import Record
 from reconciler.core.taints import current_want, with_taint
 from shared.model import Instant
-from shared.names import CONDITION, ISOLATION_ANNOTATION
+from shared.names import CONDITION, ISOLATE_ANNOTATION, ISOLATION_ANNOTATION, RELEASE_ANNOTATION
 
 _CONFLICT_TRIES = 4
 """A node's status is written by its kubelet now and then: so often a conflict is taken for a coincidence."""
@@ -69,17 +69,18 @@ def isolate(action: Isolate, now: Instant) -> Step:
 
 
 def keep_record(action: KeepRecord) -> Step:
-    return _patch_node(
-        action.node, lambda _node: {"metadata": {"annotations": {ISOLATION_ANNOTATION: _json(action.record)}}}
-    )
+    text = None if action.record is None else _json(action.record)
+    return _patch_node(action.node, lambda _node: {"metadata": {"annotations": {ISOLATION_ANNOTATION: text}}})
 
 
 def release(action: Release, now: Instant) -> Step:
+    annotations: dict[str, str | None] = {ISOLATION_ANNOTATION: None if action.record is None else _json(action.record)}
+    if action.by_hand:
+        # The wish is consumed with its fulfilment: a crash in between repeats it, it is never half-done.
+        annotations |= {RELEASE_ANNOTATION: None, ISOLATE_ANNOTATION: None}
+
     def change(node: Node) -> dict[str, Any] | None:
-        return {
-            "metadata": {"annotations": {ISOLATION_ANNOTATION: None}},
-            "spec": {"taints": with_taint(node, None, "") or None},
-        }
+        return {"metadata": {"annotations": annotations}, "spec": {"taints": with_taint(node, None, "") or None}}
 
     outcome: Outcome = yield from _patch_node(action.node, change)
     if outcome.done:

@@ -38,7 +38,8 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     """The isolation record in the annotation `npuwarden.io/isolation`, JSON. Times are RFC 3339.
 
     session: id of this isolation, new each time the node is isolated afresh. by: warden | operator.
-    hold_until: set while the faults are gone and the hold-down runs.
+    hold_until: set while the faults are gone and the hold-down runs. released: ids of faults that were open when a
+    person released the node; they isolate it no more until they have gone and come back.
     """
 
     session: str
@@ -46,6 +47,7 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     by: str = "warden"
     reasons: tuple[str, ...] = ()
     hold_until: str | None = None
+    released: tuple[str, ...] = ()
 
 
 @dataclass

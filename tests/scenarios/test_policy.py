@@ -38,6 +38,7 @@ HOLDS = {
     "211-labels-disagree",
     "212-opt-out-node",
     "214-unconfirmed-fault-taints-only",
+    "215-operator-isolates-and-releases",
     "217-redis-away-during-a-fault",
     "22-coordinator-without-pod-rescheduling",
     "23-pod-rescheduling-true-is-not-on",
