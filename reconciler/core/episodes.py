@@ -10,6 +10,7 @@ import msgspec
 
 from reconciler.core import clock, retries
 from reconciler.core.actions import Action, Hold, OpenRecovery
+from reconciler.core.brakes import Brakes
 from reconciler.core.objects import Cause, Recovery, RecoverySpec, RecoveryStatus, Times
 from reconciler.core.state import State
 from reconciler.core.triggers import Hit, Hits, sub_health_method
@@ -60,7 +61,7 @@ def struck_of(key: str, struck: Mapping[str, Struck]) -> Struck | None:
     return Struck(parts[0].unit.beyond, tuple(hit for part in parts for hit in part.hits))
 
 
-def plan_new(state: State, struck: Struck, index: Index, now: Instant) -> Iterator[Action | Hold]:
+def plan_new(state: State, struck: Struck, index: Index, brakes: Brakes, now: Instant) -> Iterator[Action | Hold]:
     """Open an episode for a unit that has none open, or say why not. The gates stand in order of finality."""
     unit = struck.unit
     if unit.blocked is not None and unit.blocked[0] != "backoff-limit":
@@ -93,6 +94,10 @@ def plan_new(state: State, struck: Struck, index: Index, now: Instant) -> Iterat
         return
     if state.paused:
         yield Hold(unit.id, "paused", f"would restart for {chosen[0].fault}; {state.paused}")
+        return
+    braked = brakes.restart(hit.node for hit in chosen if hit.node is not None and hit.kind != "Software")
+    if braked is not None:
+        yield Hold(unit.id, *braked)
         return
     yield _open(state, unit, chosen, how, charge, now)
 

@@ -9,6 +9,7 @@ import msgspec
 
 from reconciler.core import clock
 from reconciler.core.actions import Action, Hold, Isolate, KeepRecord, Release, SetCondition
+from reconciler.core.brakes import Brakes
 from reconciler.core.judge import Verdict, condition_of
 from reconciler.core.objects import Node
 from reconciler.core.state import Record, State, Wanted
@@ -17,9 +18,20 @@ from shared.model import Instant
 from shared.names import CONDITION, RELEASE_ANNOTATION, TAINT_KEY
 
 
-def plan_node(state: State, verdict: Verdict, node: Node, now: Instant, alarm: clock.Alarm) -> Iterator[Action | Hold]:
-    """What this node needs now. Yields at most one action on its taint and one on its condition."""
+def plan_node(
+    state: State, verdict: Verdict, node: Node, brakes: Brakes, now: Instant, alarm: clock.Alarm
+) -> Iterator[Action | Hold]:
+    """What this node needs now: at most one action on its taint, then at most one on its condition.
+
+    The taint first: it is written under the node's resourceVersion, which the condition would move on.
+    """
+    yield from _taint(state, verdict, node, brakes, now, alarm)
     yield from _condition(state, verdict, node)
+
+
+def _taint(
+    state: State, verdict: Verdict, node: Node, brakes: Brakes, now: Instant, alarm: clock.Alarm
+) -> Iterator[Action | Hold]:
     if verdict.storm:
         yield Hold(verdict.node, "common-cause", "NotReady, but so are too many nodes at once: the view is suspect")
     if verdict.opted_out:
@@ -31,13 +43,13 @@ def plan_node(state: State, verdict: Verdict, node: Node, now: Instant, alarm: c
         return
     standing, due = current_want(node), _due(state, verdict, now, alarm)
     if due is not None:
-        yield from _isolate(state, verdict, node, standing, due, now)
+        yield from _isolate(state, verdict, node, standing, due, brakes, now)
     elif standing is not None and not verdict.blind:
         yield Release(node, f"healed for {state.policy.isolate.hold_down_s:.0f} s", _forgiving(state, verdict, node))
     elif standing is None and not verdict.blind:
-        record = record_of(node)
-        if record is not None and record != _forgiving(state, verdict, node):
-            yield KeepRecord(node, _forgiving(state, verdict, node))
+        record, left = record_of(node), _forgiving(state, verdict, node)
+        if record is not None and record != left:
+            yield KeepRecord(node, left)
 
 
 def _released_by_hand(state: State, verdict: Verdict, node: Node, now: Instant) -> Release:
@@ -62,7 +74,7 @@ def _forgiving(state: State, verdict: Verdict, node: Node) -> Record | None:
 
 
 def _isolate(
-    state: State, verdict: Verdict, node: Node, standing: Wanted | None, due: Wanted, now: Instant
+    state: State, verdict: Verdict, node: Node, standing: Wanted | None, due: Wanted, brakes: Brakes, now: Instant
 ) -> Iterator[Action | Hold]:
     record = record_of(node)
     name = verdict.node
@@ -77,6 +89,9 @@ def _isolate(
     if standing != due:
         if state.paused:
             yield Hold(name, "paused", f"would taint {due.value}:{due.effect}; {state.paused}")
+            return
+        if standing is None and (braked := brakes.isolation(verdict)) is not None:
+            yield Hold(name, *braked)
             return
         fresh = record is None or standing is None
         session = _session(name, node.metadata.uid, now) if fresh or record is None else record.session

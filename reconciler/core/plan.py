@@ -6,6 +6,7 @@ Pure. Safe to interrupt: carry out any part of the answer, plan again, get the r
 from __future__ import annotations
 
 from reconciler.core.actions import Action, Hold, Plan
+from reconciler.core.brakes import Brakes
 from reconciler.core.clock import Alarm
 from reconciler.core.episodes import open_of, plan_escalated, plan_new, strike, struck_of
 from reconciler.core.isolation import plan_node
@@ -23,8 +24,9 @@ def plan(state: State, now: Instant) -> Plan:
     out: list[Action | Hold] = []
     # A node that exists only in a pod's nodeName (its object is gone) is judged too: its pods are lost.
     verdicts = {name: judge(state, name, now) for name in state.nodes.keys() | index.by_node.keys()}
+    brakes = Brakes(state, verdicts, now)
     for name in sorted(state.nodes):
-        out += plan_node(state, verdicts[name], state.nodes[name], now, alarm)
+        out += plan_node(state, verdicts[name], state.nodes[name], brakes, now, alarm)
 
     struck, refused = strike(find_hits(state, verdicts, index, now, alarm), index)
     out += refused
@@ -35,7 +37,7 @@ def plan(state: State, now: Instant) -> Plan:
     out += plan_escalated(state, opened, index, now)
     for key in sorted(struck.keys() - opened.keys()):
         if struck[key].unit.id not in opened:
-            out += plan_new(state, struck[key], index, now)
+            out += plan_new(state, struck[key], index, brakes, now)
 
     _ring(state, verdicts, alarm)
     holds = tuple(item for item in out if isinstance(item, Hold))

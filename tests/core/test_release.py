@@ -17,7 +17,7 @@ def cluster() -> VirtualCluster:
     return result
 
 
-def annotations(lab: VirtualCluster) -> set[str]:
+def notes_of(lab: VirtualCluster) -> set[str]:
     found = lab.store.get("nodes", "", "a")
     assert found is not None
     return set(found["metadata"].get("annotations", {}))
@@ -31,7 +31,7 @@ def test_a_release_lifts_a_taint_whose_fault_is_open_and_is_consumed() -> None:
     lab.release("a")
     lab.run_until(500)
     assert lab.tainted == {}
-    assert annotations(lab) == {ISOLATION_ANNOTATION}
+    assert notes_of(lab) == {ISOLATION_ANNOTATION}
 
 
 def test_a_new_fault_isolates_a_released_node_again() -> None:
@@ -53,7 +53,7 @@ def test_a_forgiven_fault_that_has_gone_and_come_back_isolates_again() -> None:
     lab.run_until(30)
     lab.report("a", [])
     lab.run_until(40)
-    assert annotations(lab) == set()
+    assert notes_of(lab) == set()
     lab.report("a", [BAD])
     lab.run_until(50)
     assert lab.tainted == {"a": "NoSchedule"}
@@ -75,11 +75,11 @@ def test_isolation_by_hand_ends_by_hand_at_once() -> None:
     lab.isolate("a")
     lab.run_until(12)
     assert lab.tainted == {"a": "NoSchedule"}
-    assert ISOLATE_ANNOTATION in annotations(lab)
+    assert ISOLATE_ANNOTATION in notes_of(lab)
     lab.release("a")
     lab.run_until(14)
     assert lab.tainted == {}
-    assert annotations(lab) & {ISOLATE_ANNOTATION, RELEASE_ANNOTATION} == set()
+    assert notes_of(lab) & {ISOLATE_ANNOTATION, RELEASE_ANNOTATION} == set()
 
 
 def test_pause_never_blocks_a_release() -> None:

@@ -40,6 +40,7 @@ HOLDS = {
     "214-unconfirmed-fault-taints-only",
     "215-operator-isolates-and-releases",
     "217-redis-away-during-a-fault",
+    "218-one-code-everywhere-is-suspect",
     "22-coordinator-without-pod-rescheduling",
     "23-pod-rescheduling-true-is-not-on",
     "25-coordinator-and-controller-share-a-dead-node",

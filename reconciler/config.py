@@ -1,0 +1,129 @@
+"""reconciler.toml and policy.toml: what the daemon connects to, and the policy that it reads again when it changes."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+
+from reconciler.core.policy import Policy
+from shared.config import ConfigError, load_toml
+from shared.names import NAMESPACE
+from shared.web import parse_listen
+
+log = logging.getLogger(__name__)
+
+
+class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Base of all tables: an unknown key is an error."""
+
+
+class KubeConfig(_Table, frozen=True):
+    """kubeconfig: None = the pod's service account, outside a pod $KUBECONFIG. namespace: where the Lease is kept."""
+
+    kubeconfig: str | None = None
+    namespace: str = NAMESPACE
+
+
+class RedisConfig(_Table, frozen=True):
+    """url: redis:// or rediss:// (TLS, checked against ca_file where given). The password is a file's content."""
+
+    url: str = "redis://127.0.0.1:6379/0"
+    username: str | None = None
+    password_file: str | None = None
+    ca_file: str | None = None
+
+    def __post_init__(self) -> None:
+        try:
+            parts = urlsplit(self.url)
+            usable = parts.scheme in ("redis", "rediss") and bool(parts.hostname) and (parts.port or 0) >= 0
+        except ValueError:
+            usable = False
+        if not usable:
+            raise ValueError(f"url: {_without_password(self.url)!r} is not redis://HOST:PORT/DB or rediss://...")
+
+    @property
+    def shown(self) -> str:
+        """The URL for logs: without what stands before the @."""
+        return _without_password(self.url)
+
+
+class HttpConfig(_Table, frozen=True):
+    listen: str = ":9466"
+
+    def __post_init__(self) -> None:
+        parse_listen(self.listen)
+
+
+class ReconcilerConfig(_Table, frozen=True):
+    """The whole of reconciler.toml. policy: path of policy.toml; None = the defaults."""
+
+    kube: KubeConfig = KubeConfig()
+    redis: RedisConfig = RedisConfig()
+    http: HttpConfig = HttpConfig()
+    policy: str | None = None
+
+
+def load_config(path: Path | None) -> ReconcilerConfig:
+    """Read reconciler.toml; None = the defaults. Relative paths in it are relative to it. Raises ConfigError."""
+    if path is None:
+        return ReconcilerConfig()
+    config = load_toml(path, ReconcilerConfig)
+
+    def beside(name: str | None) -> str | None:
+        return None if name is None else str(path.parent / name)
+
+    replace = msgspec.structs.replace
+    return replace(
+        config,
+        policy=beside(config.policy),
+        kube=replace(config.kube, kubeconfig=beside(config.kube.kubeconfig)),
+        redis=replace(
+            config.redis, password_file=beside(config.redis.password_file), ca_file=beside(config.redis.ca_file)
+        ),
+    )
+
+
+class PolicyFile:
+    """policy.toml on disk. A bad one is refused with one line that names the key, and the old one stays in force."""
+
+    def __init__(self, path: str | None) -> None:
+        self._path = Path(path) if path else None
+        self._stamp: tuple[int, int] | None = None
+        self.policy = Policy()
+        if self._path is not None:
+            self._stamp = self._look()
+            self.policy = load_toml(self._path, Policy)
+
+    def reload(self) -> bool | None:
+        """True: there is a new policy. False: a new file was refused. None: nothing has changed."""
+        if self._path is None:
+            return None
+        stamp = self._look()
+        if stamp == self._stamp:
+            return None
+        self._stamp = stamp
+        try:
+            self.policy = load_toml(self._path, Policy)
+        except ConfigError as exc:
+            log.error("policy refused, the previous one stays in force: %s", exc)
+            return False
+        log.info("policy %s: read again, in force from now on", self._path)
+        return True
+
+    def _look(self) -> tuple[int, int] | None:
+        """Time and inode of the file behind every link: a ConfigMap volume is swapped by a link."""
+        assert self._path is not None
+        try:
+            seen = os.stat(self._path)
+        except OSError:
+            return None
+        return seen.st_mtime_ns, seen.st_ino
+
+
+def _without_password(url: str) -> str:
+    scheme, sep, rest = url.partition("://")
+    return f"{scheme}{sep}{rest.rpartition('@')[2]}"

@@ -1,0 +1,47 @@
+"""What the reconciler counts: `npuwarden_reconciler_*`, in a registry of its own, seconds and bytes as base units."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+PREFIX = "npuwarden_reconciler_"
+
+
+class Metrics:
+    """One instance per process (or per test)."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(PREFIX + name, text, labels, registry=self.registry)
+
+        def gauge(name: str, text: str, *labels: str) -> Gauge:
+            return Gauge(PREFIX + name, text, labels, registry=self.registry)
+
+        def histogram(name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
+            return Histogram(PREFIX + name, text, registry=self.registry, buckets=buckets)
+
+        self.leader = gauge("leader", "1 while this replica leads")
+        self.plans = counter("plans", "plans made")
+        self.failed_plans = counter("failed_plans", "rounds in which a bug prevented a plan")
+        self.plan_seconds = histogram("plan_seconds", "time to make one plan", (0.001, 0.005, 0.02, 0.1, 0.5, 2, 10))
+        self.holds = gauge("holds", "subjects the newest plan refuses to touch, by reason", "reason")
+        self.actions = counter("actions", "actions carried out, by kind and outcome", "kind", "outcome")
+        self.queue = gauge("queue", "actions that wait or run")
+        self.backing_off = gauge("backing_off", "objects whose last action failed and is tried again later")
+        self.report_to_taint_seconds = histogram(
+            "report_to_taint_seconds",
+            "from the report that showed a fault to the taint read back",
+            (0.01, 0.026, 0.05, 0.1, 0.165, 0.3, 1, 3, 10, 60),
+        )
+        self.reports = counter("reports", "reports accepted")
+        self.rejected = counter("rejected_reports", "messages not used, by reason", "reason")
+        self.oldest_report_seconds = gauge("oldest_report_age_seconds", "age of the oldest report of a known node")
+        self.silent_nodes = gauge("nodes_without_report", "known nodes that have never reported to this leader")
+        self.redis_up = gauge("redis_up", "1 while reports can be read")
+        self.watch_age_seconds = gauge("watch_age_seconds", "time since the last sign of life of a watch", "kind")
+        self.watch_events = counter("watch_events", "changes received from a watch", "kind")
+        self.relists = counter("relists", "full lists read", "kind")
+        self.bad_objects = counter("bad_objects", "objects of the API server that could not be read", "kind")
+        self.policy_reloads = counter("policy_reloads", "policy files read, by outcome", "outcome")

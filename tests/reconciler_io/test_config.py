@@ -1,0 +1,112 @@
+"""Configuration: read whole or refused with the file and the key, and a policy that changes while it is in force."""
+
+import logging
+import os
+from pathlib import Path
+
+import pytest
+
+from reconciler.config import PolicyFile, RedisConfig, load_config
+from shared.config import ConfigError
+
+WHOLE = """
+policy = "policy.toml"
+[kube]
+kubeconfig = "admin.conf"
+namespace = "elsewhere"
+[redis]
+url = "rediss://redis.example:6380/1"
+username = "reconciler"
+password_file = "/run/secrets/redis"
+ca_file = "ca.crt"
+[http]
+listen = "127.0.0.1:9466"
+"""
+
+
+def write(path: Path, text: str) -> Path:
+    """Write so that the file is new, as an editor or a ConfigMap volume does it."""
+    fresh = path.with_suffix(".new")
+    fresh.write_text(text)
+    os.replace(fresh, path)
+    return path
+
+
+def test_relative_paths_are_beside_the_file(tmp_path: Path) -> None:
+    config = load_config(write(tmp_path / "reconciler.toml", WHOLE))
+    assert config.policy == str(tmp_path / "policy.toml")
+    assert config.kube.kubeconfig == str(tmp_path / "admin.conf")
+    assert config.redis.ca_file == str(tmp_path / "ca.crt")
+    assert config.redis.password_file == "/run/secrets/redis"
+    assert load_config(None).http.listen == ":9466"
+
+
+REFUSED = {
+    "an unknown table": ("[kubernetes]\n", "kubernetes"),
+    "an unknown key": ('[redis]\nurl = "redis://h/0"\npasword = "x"\n', "pasword"),
+    "a wrong type": ("[kube]\nnamespace = 7\n", "namespace"),
+    "no redis URL": ('[redis]\nurl = "redis.example:6379"\n', "url"),
+    "another scheme": ('[redis]\nurl = "http://redis.example"\n', "url"),
+    "a port that is none": ('[redis]\nurl = "redis://redis.example:port/0"\n', "url"),
+    "no port to listen on": ('[http]\nlisten = "9466"\n', "listen"),
+    "no TOML": ("[kube\n", "not TOML"),
+}
+
+
+@pytest.mark.parametrize(("text", "named"), REFUSED.values(), ids=REFUSED.keys())
+def test_what_cannot_be_used_is_one_line_with_file_and_key(tmp_path: Path, text: str, named: str) -> None:
+    path = write(tmp_path / "reconciler.toml", text)
+    with pytest.raises(ConfigError) as refused:
+        load_config(path)
+    assert str(path) in str(refused.value)
+    assert named in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_password_in_the_url_is_never_shown(tmp_path: Path) -> None:
+    assert "secret" not in RedisConfig(url="redis://user:secret@redis.example/0").shown
+    path = write(tmp_path / "reconciler.toml", '[redis]\nurl = "http://user:secret@redis.example"\n')
+    with pytest.raises(ConfigError) as refused:
+        load_config(path)
+    assert "secret" not in str(refused.value)
+
+
+def test_a_changed_policy_is_taken_and_a_bad_one_refused(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = write(tmp_path / "policy.toml", "[isolate]\nhold_down_s = 60\n")
+    file = PolicyFile(str(path))
+    assert file.policy.isolate.hold_down_s == 60
+    assert file.reload() is None
+
+    write(path, "[isolate]\nhold_down_s = 90\n")
+    assert file.reload() is True
+    assert file.policy.isolate.hold_down_s == 90
+
+    for bad, named in (
+        ("[isolate]\nhold_down = 5\n", "hold_down"),
+        ("[reschedule]\ngrace_over_time_s = 1\n", "grace_over_time_s"),
+        ('[budget]\nrestarting = "many"\n', "budget.restarting"),
+        ("[levels.Worst]\ntaint = 'none'\n", "Worst"),
+    ):
+        caplog.clear()
+        write(path, bad)
+        assert file.reload() is False
+        assert file.policy.isolate.hold_down_s == 90
+        (record,) = [r for r in caplog.records if r.levelno == logging.ERROR]
+        assert named in record.getMessage()
+        assert str(path) in record.getMessage()
+        assert file.reload() is None  # said once
+
+    path.unlink()
+    assert file.reload() is False
+    assert file.policy.isolate.hold_down_s == 90
+    write(path, "observe_only = true\n")
+    assert file.reload() is True
+    assert file.policy.observe_only
+
+
+def test_a_bad_policy_at_the_start_is_an_error(tmp_path: Path) -> None:
+    path = write(tmp_path / "policy.toml", "observe = true\n")
+    with pytest.raises(ConfigError, match="observe"):
+        PolicyFile(str(path))
+    with pytest.raises(ConfigError, match=r"absent\.toml"):
+        PolicyFile(str(tmp_path / "absent.toml"))

@@ -1,0 +1,199 @@
+"""Leadership: one at a time, handed over at once when it ends well, and ended in time when it does not."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+
+from console.lab.cluster.server import ApiServer
+from console.lab.cluster.store import Store
+from reconciler.kube.client import KubeClient, connected
+from reconciler.kube.lease import Lease
+from reconciler.metrics import Metrics
+from shared.aio import Ticks, cancel, running
+from shared.names import LEASE, NAMESPACE
+from tests.cluster.plane import ControlPlane
+from tests.reconciler_io.conftest import Kubeconfig
+from tests.waiting import eventually
+
+DURATION_S, REQUEST_TIMEOUT_S = 2.0, 0.5
+PATH = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{LEASE}"
+
+
+class Replica:
+    """One contender. `leading_until`: when its leading scope ended."""
+
+    def __init__(self, client: KubeClient, name: str, namespace: str = NAMESPACE) -> None:
+        self.lease = Lease(
+            client,
+            name,
+            Metrics(),
+            Ticks(),
+            namespace=namespace,
+            duration_s=DURATION_S,
+            renew_s=0.3,
+            retry_s=0.1,
+            request_timeout_s=REQUEST_TIMEOUT_S,
+        )
+        self.leads = False
+        self.ended_at = 0.0
+        self.valid_until_at_end = 0.0
+
+    async def run(self) -> None:
+        await self.lease.run(self._lead)
+
+    async def _lead(self) -> None:
+        self.leads = True
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.leads, self.ended_at, self.valid_until_at_end = False, time.monotonic(), self.lease.valid_until
+
+
+def holder(store: Store) -> str:
+    lease = store.get("leases", NAMESPACE, LEASE)
+    return lease["spec"]["holderIdentity"] if lease else ""
+
+
+@pytest.fixture
+async def second_client(server: ApiServer, kubeconfig: Kubeconfig) -> AsyncIterator[KubeClient]:
+    async with connected(str(kubeconfig(server.url))) as client:
+        yield client
+
+
+async def test_one_leads_and_hands_over_at_once(client: KubeClient, second_client: KubeClient, store: Store) -> None:
+    first, second = Replica(client, "first"), Replica(second_client, "second")
+    async with running(first.run()) as (task,):
+        await eventually("the first leads", lambda: first.leads)
+        async with running(second.run()):
+            await eventually("the second has looked", lambda: second.lease.current == "first")
+            assert not second.leads
+            await cancel(task)
+            assert not first.leads
+            released = time.monotonic()
+            await eventually("the second leads", lambda: second.leads, timeout_s=DURATION_S)
+            assert time.monotonic() - released < DURATION_S / 2  # it did not wait the lease out
+            assert holder(store) == "second"
+    assert holder(store) == ""
+
+
+async def test_a_renewed_lease_is_never_taken(client: KubeClient, second_client: KubeClient) -> None:
+    first, second = Replica(client, "first"), Replica(second_client, "second")
+    async with running(first.run()):
+        await eventually("the first leads", lambda: first.leads)
+        began = first.lease.valid_until
+        async with running(second.run()):
+            await eventually("two durations of renewals", lambda: first.lease.valid_until > began + 2 * DURATION_S)
+            assert first.leads
+            assert not second.leads
+
+
+async def test_without_the_api_server_leading_ends_before_the_lease_does(client: KubeClient, server: ApiServer) -> None:
+    replica = Replica(client, "first")
+    async with running(replica.run()):
+        await eventually("it leads", lambda: replica.leads)
+        server.down = True
+        await eventually("it stops", lambda: replica.ended_at > 0)
+        assert replica.ended_at <= replica.valid_until_at_end - REQUEST_TIMEOUT_S + 0.2
+        assert replica.lease.valid_until == 0
+        server.down = False
+        await eventually("it leads again", lambda: replica.leads)
+
+
+async def test_an_api_server_that_hangs_ends_leading_in_time_too(client: KubeClient, server: ApiServer) -> None:
+    replica = Replica(client, "first")
+    async with running(replica.run()):
+        await eventually("it leads", lambda: replica.leads)
+        server.latency_s = 30.0
+        await eventually("it stops", lambda: replica.ended_at > 0)
+        assert replica.ended_at <= replica.valid_until_at_end - REQUEST_TIMEOUT_S + 0.2
+
+
+async def test_a_dead_holder_is_waited_out_on_the_own_clock(client: KubeClient, store: Store) -> None:
+    """Its renewTime lies in the future, as a wrong wall clock writes it: only its standing still counts."""
+    store.load(
+        {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": LEASE, "namespace": NAMESPACE},
+            "spec": {
+                "holderIdentity": "dead",
+                "leaseDurationSeconds": 1,
+                "renewTime": "2099-01-01T00:00:00.000000Z",
+                "leaseTransitions": 4,
+            },
+        }
+    )
+    replica, began = Replica(client, "first"), time.monotonic()
+    async with running(replica.run()):
+        await eventually("it leads", lambda: replica.leads)
+        assert time.monotonic() - began >= 1.0
+        lease = store.get("leases", NAMESPACE, LEASE)
+        assert lease is not None
+        assert lease["spec"]["leaseTransitions"] == 5
+
+
+async def test_a_lease_that_someone_else_has_taken_ends_leading_and_is_not_released(
+    client: KubeClient, store: Store
+) -> None:
+    replica = Replica(client, "first")
+    async with running(replica.run()):
+        await eventually("it leads", lambda: replica.leads)
+        lease = store.get("leases", NAMESPACE, LEASE)
+        assert lease is not None
+        stolen = {**lease["spec"], "holderIdentity": "thief", "leaseDurationSeconds": 60}
+        assert store.request("PUT", PATH, body={**lease, "spec": stolen}).ok
+        await eventually("it stops", lambda: replica.ended_at > 0)
+        await eventually("it waits", lambda: replica.lease.current == "thief")
+        assert not replica.leads
+    assert holder(store) == "thief"
+
+
+async def test_a_deleted_lease_ends_leading_at_once_and_is_made_anew(client: KubeClient, store: Store) -> None:
+    replica = Replica(client, "first")
+    async with running(replica.run()):
+        await eventually("it leads", lambda: replica.leads)
+        assert store.request("DELETE", PATH).ok
+        await eventually("it stops", lambda: replica.ended_at > 0)
+        assert replica.ended_at < replica.valid_until_at_end - REQUEST_TIMEOUT_S
+        await eventually("it leads again", lambda: replica.leads)
+        assert holder(store) == "first"
+
+
+async def test_a_bystander_who_annotates_the_lease_does_not_end_leading(client: KubeClient, store: Store) -> None:
+    replica = Replica(client, "first")
+    async with running(replica.run()):
+        await eventually("it leads", lambda: replica.leads)
+        patch = {"metadata": {"annotations": {"note": "hello"}}}
+        assert store.request("PATCH", PATH, body=patch, content_type="application/merge-patch+json").ok
+        touched = replica.lease.valid_until
+        await eventually("it renews all the same", lambda: replica.lease.valid_until > touched + DURATION_S)
+        assert replica.leads
+        assert replica.ended_at == 0
+
+
+async def test_a_leading_scope_that_dies_gives_the_lease_up_and_says_why(client: KubeClient, store: Store) -> None:
+    async def lead() -> None:
+        raise LookupError("a bug")
+
+    lease = Lease(client, "first", Metrics(), Ticks())
+    with pytest.raises(LookupError, match="a bug"):
+        await lease.run(lead)
+    assert holder(store) == ""
+
+
+async def test_on_a_real_api_server(control_plane: ControlPlane, namespace: str) -> None:
+    async with (
+        connected(str(control_plane.kubeconfig)) as one,
+        connected(str(control_plane.kubeconfig)) as two,
+    ):
+        first, second = Replica(one, "first", namespace), Replica(two, "second", namespace)
+        async with running(first.run()) as (task,):
+            await eventually("the first leads", lambda: first.leads)
+            async with running(second.run()):
+                renewed = first.lease.valid_until
+                await eventually("it renews", lambda: first.lease.valid_until > renewed + DURATION_S)
+                assert not second.leads
+                await cancel(task)
+                await eventually("the second leads", lambda: second.leads)
