@@ -1,0 +1,99 @@
+"""agent.toml: every setting of the agent, with its default. Unknown keys are errors."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from agent.detect.settings import DetectSettings
+from shared.config import ConfigError, load_toml
+from shared.web import parse_listen
+
+
+class Poll(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Seconds between two looks. `optics_s` is read and kept for the optics probe."""
+
+    chips_s: float = 5.0
+    host_s: float = 10.0
+    links_s: float = 30.0
+    optics_s: float = 120.0
+
+
+class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A report is sent at every change, and this often without one."""
+
+    heartbeat_s: float = 15.0
+
+
+class Redis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """redis:// or rediss:// (TLS, `ca_file`). The password is read from its file at every connection."""
+
+    url: str = "redis://127.0.0.1:6379/0"
+    username: str | None = None
+    password_file: str | None = None
+    ca_file: str | None = None
+    timeout_s: float = 2.0
+
+
+class Http(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    listen: str = ":9465"
+
+
+class Paths(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Files of the host. None = the usual places are searched; a file that is not there = this host has none."""
+
+    dcmi: str | None = None
+    npu_smi: str | None = None
+    hccn_tool: str | None = None
+    state_dir: str = "/var/lib/npu-warden"
+    config_dir: str = "/etc/npu-warden/faults"
+    kubelet_dir: str = "/var/lib/kubelet"
+    sysfs: str = "/sys"
+    procfs: str = "/proc"
+
+
+class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`node` is the Kubernetes name of this node; see `node_name`."""
+
+    node: str | None = None
+    poll: Poll = Poll()
+    report: Report = Report()
+    debounce: DetectSettings = DetectSettings()
+    redis: Redis = Redis()
+    http: Http = Http()
+    paths: Paths = Paths()
+
+
+def load(path: Path | None) -> AgentConfig:
+    """Read and check agent.toml; without a file everything has its default. Raises ConfigError."""
+    config = AgentConfig() if path is None else load_toml(path, AgentConfig)
+    check(config, source=str(path or "defaults"))
+    return config
+
+
+def check(config: AgentConfig, *, source: str) -> None:
+    """Values no type can refuse. Raises ConfigError that names the key."""
+    periods = {
+        "poll.chips_s": config.poll.chips_s,
+        "poll.host_s": config.poll.host_s,
+        "poll.links_s": config.poll.links_s,
+        "poll.optics_s": config.poll.optics_s,
+        "report.heartbeat_s": config.report.heartbeat_s,
+        "redis.timeout_s": config.redis.timeout_s,
+    }
+    for key, value in periods.items():
+        if not 0.05 <= value <= 86400:
+            raise ConfigError(f"{source}: {key}: {value:g} is not between 0.05 and 86400 seconds")
+    try:
+        parse_listen(config.http.listen)
+    except ValueError as exc:
+        raise ConfigError(f"{source}: http.{exc}") from exc
+
+
+def node_name(config: AgentConfig, environ: Mapping[str, str] = os.environ) -> str:
+    """NPUWARDEN_NODE, NODE_NAME (set by the DaemonSet from spec.nodeName), `node` of the file, or the host's name."""
+    return environ.get("NPUWARDEN_NODE") or environ.get("NODE_NAME") or config.node or socket.gethostname().lower()

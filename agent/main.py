@@ -1,0 +1,103 @@
+"""Starts the agent, waits for SIGTERM, ends it with everything saved."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+
+import msgspec
+
+from agent import probes
+from agent.api import routes
+from agent.config import AgentConfig, node_name
+from agent.detect.detector import Detector
+from agent.detect.memory import DetectorMemory
+from agent.disk import Disk
+from agent.host import open_host
+from agent.metrics import Metrics
+from agent.publisher import Publisher, connect
+from agent.reporting import Reporter
+from agent.service import Agent, Kept
+from agent.store import Store
+from shared import catalog, logs
+from shared.aio import now
+from shared.config import ConfigError
+from shared.model import Instant
+from shared.web import application, parse_listen, serving
+
+log = logging.getLogger(__name__)
+
+EXIT_OK, EXIT_BUG, EXIT_CONFIG = 0, 1, 2
+
+
+def run(config: AgentConfig) -> int:
+    """The agent until SIGTERM or SIGINT. Returns the exit code: 0 ended, 1 a bug or a port in use, 2 configuration."""
+    logs.setup()
+    try:
+        asyncio.run(serve(config))
+    except ConfigError as exc:
+        print(f"npu-warden agent: {exc}", file=sys.stderr)
+        return EXIT_CONFIG
+    except OSError as exc:
+        print(f"npu-warden agent: http.listen {config.http.listen}: {exc.strerror or exc}", file=sys.stderr)
+        return EXIT_BUG
+    except Exception:
+        log.exception("the agent ends because of a bug")
+        return EXIT_BUG
+    return EXIT_OK
+
+
+async def serve(config: AgentConfig) -> None:
+    """Everything the daemon is, wired. Raises ConfigError, OSError (the HTTP port)."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    client = connect(config.redis)
+    metrics = Metrics()
+    store = Store(Path(config.paths.state_dir))
+    disk = Disk(store, metrics)
+    host = open_host(config, metrics)
+    node = node_name(config)
+    reporter = Reporter(node=node, boot_id=host.boot_id, url=own_url(config))
+    publisher = Publisher(client, node=node, outbox=disk, metrics=metrics)
+    agent = Agent(
+        config,
+        host=host,
+        detector=Detector(catalog.load(), config.debounce, remembered(store.memory(), host.boot_id, now())),
+        reporter=reporter,
+        disk=disk,
+        publisher=publisher,
+        probes=probes.load(config, host.sensors),
+        metrics=metrics,
+    )
+    try:
+        async with serving(application(routes(agent)), config.http.listen) as port:
+            log.info("node %s: agent %s, HTTP on port %d", node, reporter.session, port)
+            await agent.run(stop)
+    finally:
+        await publisher.close()
+        await disk.close()
+
+
+def remembered(raw: bytes | None, boot_id: str, at: Instant) -> DetectorMemory | None:
+    """What detection knew before the restart; unusable memory costs the history, never the start."""
+    if raw is None:
+        return None
+    try:
+        kept = msgspec.json.decode(raw, type=Kept)
+    except msgspec.MsgspecError as exc:
+        log.error("the saved fault history cannot be read (%s); starting without it", exc)
+        return None
+    return kept.memory.rebased(at, same_boot=kept.boot_id == boot_id)
+
+
+def own_url(config: AgentConfig) -> str | None:
+    """Where this API can be reached, when the DaemonSet says so (HOST_IP from status.hostIP)."""
+    address = os.environ.get("HOST_IP")
+    _, port = parse_listen(config.http.listen)
+    return f"http://{f'[{address}]' if ':' in address else address}:{port}" if address else None

@@ -1,0 +1,87 @@
+"""What a probe is: one file in agent/probes, looking at one thing and saying what it saw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+
+from agent.config import AgentConfig
+from agent.detect.readings import ChipReading, DriverReading, LinkReading, NodeFinding
+from agent.sensors.hccn import Hccn
+from agent.sensors.pci import PciBus
+from agent.sensors.worker import Enumeration
+
+
+class ChipSource(Protocol):
+    """The driver, however it is reached. Neither call raises: what cannot be read says so."""
+
+    name: str
+    enumeration: Enumeration
+
+    async def poll(self) -> DriverReading: ...
+    async def read(self, phy: int) -> ChipReading | None: ...
+    def renew(self) -> None: ...
+    async def close(self) -> None: ...
+
+
+class NoDriver:
+    """Neither libdcmi.so nor npu-smi: every poll says so, and the node is blind."""
+
+    name = "none"
+
+    def __init__(self, why: str) -> None:
+        self.enumeration = Enumeration({})
+        self._why = why
+
+    async def poll(self) -> DriverReading:
+        return DriverReading(silent=self._why)
+
+    async def read(self, phy: int) -> ChipReading | None:
+        return None
+
+    def renew(self) -> None:
+        """There is nothing to enumerate."""
+
+    async def close(self) -> None:
+        """There is nothing to close."""
+
+
+class Sensors(msgspec.Struct, frozen=True):
+    """Everything a probe may look through; None = this host does not have it."""
+
+    chips: ChipSource
+    bus: PciBus
+    hccn: Hccn | None = None
+
+
+class Observation(msgspec.Struct, frozen=True):
+    """What one look has seen. A field that is None was not looked at."""
+
+    driver: DriverReading | None = None
+    links: tuple[LinkReading, ...] | None = None
+    node: tuple[NodeFinding, ...] | None = None
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the look was in vain, although it ended: a silent driver is a reading, and no good one."""
+        return self.driver.silent if self.driver is not None else None
+
+
+class CannotLook(Exception):
+    """The subject could not be looked at: unknown, neither healthy nor faulty. The text says why."""
+
+
+class Probe(Protocol):
+    """`look` may raise CannotLook; anything else it raises is a bug, logged and kept from the other probes."""
+
+    name: str
+    period_s: float
+    timeout_s: float
+
+    async def look(self) -> Observation: ...
+
+
+MakeProbe = Callable[[AgentConfig, Sensors], Probe | None]
+"""`make` of a probe's module; None when this host has nothing to look at."""

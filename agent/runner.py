@@ -1,0 +1,79 @@
+"""Runs the probes: each in a loop of its own, with a deadline; the bug of one is no reason for another to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+
+from agent.metrics import Metrics
+from agent.probe import CannotLook, Observation, Probe
+from shared.aio import Ticks, periodic
+from shared.model import ProbeStatus
+
+log = logging.getLogger(__name__)
+
+Sink = Callable[[str, Observation | None, str | None], None]
+"""(probe, what it saw, why it could not look): at least one of the last two is given."""
+
+
+class Runner:
+    """`run` never ends by itself."""
+
+    def __init__(self, probes: Sequence[Probe], sink: Sink, *, ticks: Ticks, metrics: Metrics) -> None:
+        self._probes, self._sink = probes, sink
+        self._ticks, self._metrics = ticks, metrics
+        self._ended: dict[str, float] = {}
+        self._took_s: dict[str, float] = {}
+        self._errors: dict[str, str | None] = {}
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for probe in self._probes:
+                self._ticks.expect(probe.name, within_s=3 * probe.period_s + probe.timeout_s)
+                group.create_task(self._loop(probe), name=f"probe {probe.name}")
+
+    async def _loop(self, probe: Probe) -> None:
+        async def round_() -> None:
+            await self.look(probe)
+
+        await periodic(round_, period_s=probe.period_s, ticks=self._ticks, name=probe.name)
+
+    async def look(self, probe: Probe) -> None:
+        """One look, whatever comes of it told to the sink."""
+        began = time.monotonic()
+        seen: Observation | None = None
+        why: str | None = None
+        try:
+            async with asyncio.timeout(probe.timeout_s):
+                seen = await probe.look()
+                why = seen.trouble
+        except TimeoutError:
+            why = f"no answer within {probe.timeout_s:g} s"
+        except CannotLook as exc:
+            why = str(exc)
+        except Exception as exc:
+            log.exception("probe %s has a bug; its subject is unknown until it works again", probe.name)
+            why = f"bug in the probe: {type(exc).__name__}: {exc}"
+        self._note(probe.name, time.monotonic() - began, why)
+        self._sink(probe.name, seen, why)
+
+    def status(self) -> tuple[ProbeStatus, ...]:
+        """How each probe that has looked at least once is doing."""
+        now = time.monotonic()
+        return tuple(
+            ProbeStatus(name, round(now - ended, 1), round(self._took_s[name], 3), self._errors[name])
+            for name, ended in self._ended.items()
+        )
+
+    def _note(self, name: str, took_s: float, why: str | None) -> None:
+        before = self._errors.get(name)
+        if why is not None and before is None:
+            log.warning("probe %s cannot look: %s", name, why)
+        elif why is None and before is not None:
+            log.info("probe %s can look again", name)
+        self._ended[name], self._took_s[name], self._errors[name] = time.monotonic(), took_s, why
+        self._metrics.probe_seconds.labels(name).observe(took_s)
+        if why is not None:
+            self._metrics.probe_errors.labels(name).inc()

@@ -1,0 +1,136 @@
+"""The fallback for hosts without libdcmi.so: `npu-smi`, one call at a time.
+
+Every call of the tool initialises the whole driver library, so a poll is the table of all chips, the code list of each
+chip whose health is not OK, and the code list of one healthy chip in turn: the table prints OK for a chip whose health
+could not be read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from agent.detect.readings import ChipIdentity, ChipReading, DriverReading
+from agent.sensors.dcmi import Bus
+from agent.sensors.npu_smi_parse import (
+    HEALTH_WORDS,
+    ChipHealth,
+    MapRow,
+    ParseError,
+    TableChip,
+    ToolSays,
+    check,
+    parse_health,
+    parse_info,
+    parse_map,
+)
+from agent.sensors.process import Tool, ToolError
+from agent.sensors.worker import ChipFacts, Enumeration
+
+PLACES = ("/usr/local/sbin/npu-smi", "/usr/local/bin/npu-smi", "/usr/sbin/npu-smi", "/usr/bin/npu-smi")
+TIMEOUT_S = 20.0
+NOT_READY = -8012
+MAX_SLOTS = 64
+"""Card ids above are no slots (310P: 32768), and no physical ids either."""
+
+
+class NpuSmi:
+    """Same interface as DcmiSensor. Every reading is fresh: each call of the tool enumerates anew."""
+
+    name = "npu-smi"
+
+    def __init__(self, path: Path, *, bus: Bus, lock: Path | None, timeout_s: float = TIMEOUT_S) -> None:
+        self.enumeration = Enumeration({})
+        self._tool = Tool(path, timeout_s=timeout_s, lock=lock)
+        self._bus = bus
+        self._turn = 0
+        self._failed: dict[int, ChipReading] = {}
+        self._lock = asyncio.Lock()
+
+    def renew(self) -> None:
+        """Nothing to do: the tool enumerates at every call."""
+
+    async def poll(self) -> DriverReading:
+        async with self._lock:
+            try:
+                rows = parse_map(await self._ask("info", "-m"))
+                table = parse_info(await self._ask("info"))
+            except (ToolError, ToolSays, ParseError) as exc:
+                return DriverReading(silent=f"npu-smi: {exc}", pci=self._bus.npus)
+            chips = {identity.phy: (identity, chip) for chip in table.chips if (identity := self._identify(chip, rows))}
+            facts = {phy: ChipFacts(_ref(identity), identity) for phy, (identity, _) in chips.items()}
+            self.enumeration = Enumeration(facts, driver=table.version)
+            self._turn += 1
+            in_turn = sorted(chips)[self._turn % len(chips)] if chips else None
+            readings = [
+                await self._chip(identity, chip, in_turn=identity.phy == in_turn)
+                for _, (identity, chip) in sorted(chips.items())
+            ]
+            return DriverReading(chips=tuple(readings), pci=self._bus.npus)
+
+    async def read(self, phy: int) -> ChipReading | None:
+        """Health and codes of one chip now; None when it is not enumerated."""
+        async with self._lock:
+            known = self.enumeration.chips.get(phy)
+            return None if known is None else await self._health(known.identity)
+
+    async def close(self) -> None:
+        """Nothing outlives a call."""
+
+    async def _ask(self, *args: str) -> str:
+        output = await self._tool.run(*args)
+        check(output.out, output.code)
+        return output.out
+
+    async def _chip(self, identity: ChipIdentity, chip: TableChip, *, in_turn: bool) -> ChipReading:
+        if chip.card is None:
+            why = "npu-smi shows no health for this chip: it is not ready"
+            return ChipReading(identity, error=NOT_READY, why=why)
+        healthy = chip.health == "OK"
+        if healthy and not in_turn and identity.phy not in self._failed:
+            return ChipReading(identity, health=0, codes=())
+        reading = await self._health(identity)
+        if reading.why:
+            self._failed[identity.phy] = reading
+        else:
+            self._failed.pop(identity.phy, None)
+        return reading
+
+    async def _health(self, identity: ChipIdentity) -> ChipReading:
+        where = ["-i", str(identity.card)] + ([] if identity.chip is None else ["-c", str(identity.chip)])
+        try:
+            answer = parse_health(await self._ask("info", "-t", "health", *where))
+        except ToolSays as exc:
+            return ChipReading(identity, error=exc.ret, why=f"npu-smi: {exc}")
+        except (ToolError, ParseError) as exc:
+            return ChipReading(identity, why=f"npu-smi: {exc}")
+        return _reading(identity, answer)
+
+    def _identify(self, chip: TableChip, rows: tuple[MapRow, ...]) -> ChipIdentity | None:
+        """Who a row of the table is. A chip without its first row is known by its bus address from before."""
+        if chip.card is None:
+            return next((one.identity for one in self.enumeration.chips.values() if one.identity.pci == chip.bus), None)
+        row = _row(chip, rows)
+        logic = row.logic if row else None
+        phy = next((known for known in (chip.phy, row.phy if row else None, chip.device) if known is not None), None)
+        if phy is None:
+            # one chip for each card: the card id is the physical id (A2), also when a lost card shifts the logic ids
+            single = all(other.chip == 0 for other in rows)
+            phy = chip.card if single and chip.card < MAX_SLOTS else logic
+        if phy is None:
+            return None
+        return ChipIdentity(phy, card=chip.card, chip=chip.chip, logic=logic, pci=chip.bus, name=chip.name)
+
+
+def _row(chip: TableChip, rows: tuple[MapRow, ...]) -> MapRow | None:
+    return next((row for row in rows if row.card == chip.card and chip.chip in (None, row.chip)), None)
+
+
+def _ref(identity: ChipIdentity) -> tuple[int, int]:
+    return (identity.card if identity.card is not None else -1, identity.chip if identity.chip is not None else -1)
+
+
+def _reading(identity: ChipIdentity, answer: ChipHealth) -> ChipReading:
+    health = HEALTH_WORDS.get(answer.health or "")
+    why = "" if health is not None and answer.codes is not None else f"npu-smi prints health {answer.health}"
+    return ChipReading(identity, health=health, codes=answer.codes, why=why)

@@ -1,0 +1,47 @@
+"""NPUs on the PCI bus, from sysfs: what is really plugged in, whatever the driver says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+HUAWEI = 0x19E5
+GENERATIONS = {
+    0xD100: "310",
+    0xD500: "310P",
+    0xD801: "910A",
+    0xD802: "910B",
+    0xD803: "A3",
+    0xD806: "950",
+}
+"""PCI device ids of NPUs; the product name tells nothing reliable (`910B3` is no A3)."""
+
+
+class PciBus:
+    """Remembers the newest look at the bus, so that every poll of the driver can be compared with it."""
+
+    def __init__(self, sysfs: Path) -> None:
+        self._devices = sysfs / "bus/pci/devices"
+        self.npus: frozenset[str] | None = None
+        self.generation: str | None = None
+        self.error: str | None = "not looked yet"
+
+    def look(self) -> frozenset[str] | None:
+        """PCI addresses (`0000:C1:00.0`) of all NPUs; None when the bus cannot be read (`error` says why)."""
+        try:
+            found = {path.name.upper(): npu for path in self._devices.iterdir() if (npu := _npu(path))}
+        except OSError as exc:
+            self.npus, self.error = None, f"{self._devices}: {exc.strerror or exc}"
+            return None
+        self.npus, self.error = frozenset(found), None
+        self.generation = next(iter(found.values()), self.generation)
+        return self.npus
+
+
+def _npu(path: Path) -> str | None:
+    """The generation of an NPU, None for any other device."""
+    try:
+        vendor = int((path / "vendor").read_text(), 16)
+        device = int((path / "device").read_text(), 16)
+    except (OSError, ValueError):  # gone between listing and reading, or no number
+        return None
+    return GENERATIONS.get(device) if vendor == HUAWEI else None

@@ -1,0 +1,176 @@
+"""The parent's handle on one DCMI child (dcmi_worker.py): requests with a deadline for every single answer."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from agent.detect.readings import ChipIdentity, ChipReading
+from agent.sensors import dcmi_codes
+from agent.sensors.child import Child
+
+SCRIPT = Path(__file__).with_name("dcmi_worker.py")
+STARVATION_S = (0.2, 0.8, 1.0, 1.0, 1.0, 1.0)
+"""How much longer to wait for a child that is runnable, looking at it between."""
+
+Ref = tuple[int, int]
+"""(card, device); on the Ascend950 (logic id, -1). (card, -1) stands for a whole card."""
+
+
+class WorkerGone(Exception):
+    """The child ended or talks nonsense; a new one may do better."""
+
+
+class WorkerHung(Exception):
+    """No answer within the deadline. `ref` is the chip asked last, None when it was no chip's turn."""
+
+    def __init__(self, why: str, ref: Ref | None = None) -> None:
+        super().__init__(why)
+        self.ref = ref
+
+
+class DriverRefused(Exception):
+    """The library answered init or enumeration with an error; the text names call and code."""
+
+
+class Line(msgspec.Struct):
+    """Any line of the child; `kind` says which fields count."""
+
+    kind: str
+    ref: Ref = (-1, -1)
+    ret: int = 0
+    why: str = ""
+    api: int = 0
+    phy: int = -1
+    logic: int | None = None
+    card: int | None = None
+    chip: int | None = None
+    pci: str | None = None
+    die: str | None = None
+    name: str | None = None
+    ip: str | None = None
+    sdid: int | None = None
+    super_pod: int | None = None
+    absent: int = 0
+    driver: str | None = None
+    health: tuple[int, int] = (0, 0)
+    codes: tuple[int, tuple[int, ...]] = (0, ())
+
+
+class ChipFacts(msgspec.Struct, frozen=True):
+    """What an enumeration tells of one chip besides its identity."""
+
+    ref: Ref
+    identity: ChipIdentity
+    ip: str | None = None
+    sdid: int | None = None
+    super_pod: int | None = None
+
+
+class Enumeration(msgspec.Struct, frozen=True):
+    """chips by physical id; `gaps`: cards or chips that are listed and cannot be named (booting, occupied, failing)."""
+
+    chips: Mapping[int, ChipFacts]
+    gaps: int = 0
+    driver: str | None = None
+
+
+_decoder = msgspec.json.Decoder(Line)
+
+
+class Worker:
+    """One child after a successful init."""
+
+    def __init__(self, child: Child, *, call_timeout_s: float) -> None:
+        self.child = child
+        self._call_timeout_s = call_timeout_s
+
+    async def begin(self, init_timeout_s: float) -> None:
+        """Wait for the library's init. Raises WorkerHung, WorkerGone, DriverRefused."""
+        ready = await self._line(init_timeout_s, "the library's init")
+        if ready.ret == dcmi_codes.OK:
+            return
+        call = f"{ready.why} answered" if ready.api else f"loading failed: {ready.why}:"
+        raise DriverRefused(f"{call} {dcmi_codes.say(ready.ret)}")
+
+    async def enumerate(self, skip: Iterable[Ref], timeout_s: float) -> Enumeration:
+        """All chips but those in `skip`. `timeout_s` for each chip: several calls stand behind one line."""
+        self.child.send(" ".join(["enumerate", *(f"{card},{device}" for card, device in skip)]))
+        chips: dict[int, ChipFacts] = {}
+        gaps, ref = 0, None
+        while True:
+            line = await self._line(timeout_s, "enumeration", ref)
+            if line.kind == "at":
+                ref = line.ref
+            elif line.kind == "chip":
+                chips[line.phy] = _facts(line)
+            elif line.kind == "lost":
+                gaps += 1
+            elif line.ret != dcmi_codes.OK:
+                raise DriverRefused(f"the card list answered {dcmi_codes.say(line.ret)}")
+            else:
+                return Enumeration(chips, gaps + line.absent, line.driver)
+
+    async def read(self, chips: Iterable[ChipFacts]) -> AsyncIterator[ChipReading]:
+        """Health and codes, chip by chip, as soon as each is there."""
+        wanted = list(chips)
+        self.child.send(" ".join(["read", *(f"{chip.ref[0]},{chip.ref[1]}" for chip in wanted)]))
+        for chip in wanted:
+            line = await self._line(self._call_timeout_s, f"reading chip {chip.identity.phy}", chip.ref)
+            if line.kind != "read" or line.ref != chip.ref:
+                raise WorkerGone(f"the DCMI child (pid {self.child.pid}) answers about {line.ref}, not {chip.ref}")
+            yield _reading(chip.identity, line)
+        await self._line(self._call_timeout_s, "the end of a reading")
+
+    async def _line(self, timeout_s: float, what: str, ref: Ref | None = None) -> Line:
+        raw = await self._next(timeout_s)
+        if raw is None:
+            raise WorkerHung(f"{what} did not come back within {timeout_s:g} s", ref)
+        if not raw.endswith(b"\n"):
+            raise WorkerGone(f"the DCMI child (pid {self.child.pid}) ended during {what}")
+        try:
+            return _decoder.decode(raw)
+        except msgspec.MsgspecError as exc:
+            raise WorkerGone(f"the DCMI child (pid {self.child.pid}) talks nonsense during {what}: {exc}") from exc
+
+    async def _next(self, timeout_s: float) -> bytes | None:
+        """The next line, None when it does not come. While the child runs or waits for a CPU it does not hang: an
+        overloaded host is not a broken driver."""
+        for patience_s in (timeout_s, *STARVATION_S):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(patience_s):
+                    return await self.child.stdout.readline()
+            if not self.child.runnable:
+                break
+        return None
+
+
+def _facts(line: Line) -> ChipFacts:
+    identity = ChipIdentity(
+        phy=line.phy,
+        card=line.card,
+        chip=line.chip,
+        logic=line.logic,
+        pci=line.pci,
+        die=line.die,
+        name=line.name,
+    )
+    return ChipFacts(line.ref, identity, line.ip, line.sdid, line.super_pod)
+
+
+def _reading(identity: ChipIdentity, line: Line) -> ChipReading:
+    (health_ret, health), (codes_ret, codes) = line.health, line.codes
+    absent = health_ret == dcmi_codes.OK and health == dcmi_codes.ABSENT_HEALTH
+    failed = health_ret or codes_ret
+    why = "" if not failed else f"{'health' if health_ret else 'code list'} answered {dcmi_codes.say(failed)}"
+    return ChipReading(
+        identity,
+        health=None if health_ret or absent else health,
+        codes=None if codes_ret else tuple(f"{code:08X}" for code in codes),
+        error=failed or None,
+        why=why or ("the driver no longer knows this chip" if absent else ""),
+    )

@@ -1,0 +1,242 @@
+"""The agent at work: what sensors see goes into detection, detection's view goes to disk and to Redis.
+
+One event loop; detection is only touched between awaits, so it needs no lock. The state is saved first, then reported.
+A report that Redis has not taken is overtaken by the next; its changes are in the outbox.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import time
+from collections.abc import Coroutine, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from agent.config import AgentConfig
+from agent.detect.detector import Detector
+from agent.detect.memory import DetectorMemory
+from agent.detect.readings import ChipEvent, DriverReading
+from agent.disk import Disk
+from agent.fault_files import FaultFiles
+from agent.feed import feed
+from agent.host import Host
+from agent.metrics import Metrics
+from agent.probe import Observation, Probe
+from agent.publisher import Publisher
+from agent.reporting import Context, Reporter, note_of
+from agent.runner import Runner
+from agent.sensors.events import EventStream
+from agent.sensors.kubelet import PodDevices
+from shared.aio import Ticks, cancel, now, periodic
+from shared.model import FaultLevel, NodeReport
+from shared.names import CODE_BOOT_FINISHED
+from shared.wire import encode
+
+log = logging.getLogger(__name__)
+
+CHIP_PROBE = "chip_health"
+LAST_REPORT_S = 2.0
+SHORTEST_SLEEP_S, LONGEST_SLEEP_S = 0.01, 10.0
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """What is in the state file beside the outbox. `boot_id` tells whether its monotonic times still mean anything."""
+
+    boot_id: str
+    session: str
+    memory: DetectorMemory
+
+
+class Agent:
+    """Everything is handed in. `run` owns every loop and ends them all when `stop` is set."""
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        *,
+        host: Host,
+        detector: Detector,
+        reporter: Reporter,
+        disk: Disk,
+        publisher: Publisher,
+        probes: Sequence[Probe],
+        metrics: Metrics,
+    ) -> None:
+        self.detector, self.publisher, self.disk = detector, publisher, disk
+        self.latest: NodeReport | None = None
+        self.looked = False
+        self.ticks = Ticks()
+        self.metrics = metrics
+        self.runner = Runner(probes, self.observe, ticks=self.ticks, metrics=metrics)
+        self._config, self._host, self._reporter = config, host, reporter
+        self._chip_probe = next(probe for probe in probes if probe.name == CHIP_PROBE)
+        self._pods = PodDevices(Path(config.paths.kubelet_dir))
+        self._files = FaultFiles(Path(config.paths.config_dir))
+        self._wake, self._reads, self._poll = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._next_beat = 0.0
+        self._event_at: float | None = None
+        self.events = None
+        if host.library is not None:
+            self.events = EventStream(host.library, on_events=self.hear, on_gap=self._poll.set, metrics=metrics)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Until `stop` is set. A loop that ends by itself is a bug and ends the agent, loudly."""
+        self.load_fault_files()
+        try:
+            async with asyncio.TaskGroup() as group:
+                loops = [group.create_task(loop, name=name) for name, loop in self._loops().items()]
+                await stop.wait()
+                log.info("ending: the last report follows")
+                await cancel(*loops)
+        finally:
+            await asyncio.gather(self._last_report(), self._host.sensors.chips.close())
+
+    def _loops(self) -> dict[str, Coroutine[Any, Any, None]]:
+        period_s = self._config.poll.host_s
+        self.ticks.expect("report", within_s=3 * LONGEST_SLEEP_S)
+        self.ticks.expect("fault files", within_s=3 * period_s + LONGEST_SLEEP_S)
+        loops = {
+            "probes": self.runner.run(),
+            "report": self._report_loop(),
+            "reads": self._read_loop(),
+            "publisher": self.publisher.run(),
+            "fault files": periodic(self._reload, period_s=period_s, ticks=self.ticks, name="fault files"),
+        }
+        if self.events is not None:
+            loops["events"] = self.events.run()
+        return loops
+
+    # -- what comes in -------------------------------------------------------------------------------------------
+
+    def observe(self, probe: str, seen: Observation | None, why: str | None) -> None:
+        """One look of a probe, or why it could not look."""
+        at = now()
+        if probe != CHIP_PROBE:
+            self.detector.node_blind(probe, why, at)
+        elif seen is None:
+            seen = Observation(driver=DriverReading(silent=why, pci=self._host.sensors.bus.npus))
+        if seen is not None:
+            feed(self.detector, seen, at)
+        if probe == CHIP_PROBE:
+            self.looked = True
+            if self.events is not None:
+                self.events.follow(frozenset(self._host.sensors.chips.enumeration.chips))
+        self._wake.set()
+
+    def hear(self, events: Sequence[ChipEvent]) -> None:
+        """Events of the driver, in order."""
+        at = now()
+        self.detector.events(events, at)
+        self._event_at = self._event_at or at.mono
+        if any(event.code == CODE_BOOT_FINISHED for event in events):
+            self._host.sensors.chips.renew()
+            self._poll.set()
+        self._wake.set()
+
+    def load_fault_files(self) -> None:
+        """MindCluster's files, when they have changed."""
+        files = self._files.changed()
+        if not files:
+            return
+        for complaint in self.detector.config(files, now()):
+            log.warning("%s: %s", self._config.paths.config_dir, complaint)
+        log.info("fault codes of %s taken over: %s", self._config.paths.config_dir, ", ".join(sorted(files)))
+        self._wake.set()
+
+    async def _reload(self) -> None:
+        self.load_fault_files()
+
+    # -- reads that detection asks for ---------------------------------------------------------------------------
+
+    async def _read_loop(self) -> None:
+        """Apart from the reports: a chip that hangs while it is read holds up no news of another."""
+        while True:
+            await _either(self._reads, self._poll)
+            if self._poll.is_set():
+                self._poll.clear()
+                await self.runner.look(self._chip_probe)
+            for due in self.detector.due(now()):
+                reading = await self._host.sensors.chips.read(due.phy)
+                if reading is None:
+                    self.detector.reread(due.phy, None, now())
+                else:
+                    self.detector.reread(due.phy, reading.codes, now(), error=reading.error, health=reading.health)
+            self._reads.clear()  # what has become due meanwhile is found by the report loop
+            self._wake.set()
+
+    # -- what goes out -------------------------------------------------------------------------------------------
+
+    async def _report_loop(self) -> None:
+        while True:
+            self._wake.clear()
+            at = now()
+            self.detector.tick(at)
+            if self.detector.due(at):
+                self._reads.set()
+            await self._report()
+            self.ticks.tick("report")
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._sleep_s()):
+                    await self._wake.wait()
+
+    def _sleep_s(self) -> float:
+        """Until the next heartbeat or timer. A timer that only waits for a read in flight is no reason to turn."""
+        mono = time.monotonic()
+        times = [self._next_beat if self.looked else mono + LONGEST_SLEEP_S, mono + LONGEST_SLEEP_S]
+        timer = self.detector.wake_at
+        if timer is not None and not self._reads.is_set():
+            times.append(timer)
+        return max(SHORTEST_SLEEP_S, min(times) - mono)
+
+    async def _report(self) -> None:
+        """Save and publish, if there is anything to say. Before the first look at the chips there is not: a report
+        without them would pass for a node without faults."""
+        if not self.looked:
+            return
+        at = now()
+        beat = at.mono >= self._next_beat
+        self._pods.refresh()
+        sensors = self._host.sensors
+        context = Context(sensors.chips.enumeration, sensors.bus.generation, self._pods.pods, self.runner.status())
+        event_at, self._event_at = self._event_at, None
+        report = self._reporter.report(self.detector.view(at), context, self.detector.drain_events(), at, beat=beat)
+        if report is None:
+            return
+        if beat:
+            self._next_beat = at.mono + self._config.report.heartbeat_s * random.uniform(0.9, 1.1)
+        self.latest = report
+        notes = [encode(note_of(report))] if self._reporter.changed else []
+        kept = Kept(self._host.boot_id, report.session, self.detector.memory(at))
+        self.publisher.offer(encode(report), since=event_at)
+        await self.disk.save(msgspec.json.encode(kept), notes)
+        self.publisher.wake()
+        self._count(report)
+        for event in report.events:
+            log.warning("%s %s", event.id, event.kind)
+
+    async def _last_report(self) -> None:
+        await self._report()
+        try:
+            async with asyncio.timeout(LAST_REPORT_S):
+                await self.publisher.send()
+        except TimeoutError:
+            log.warning("Redis did not take the last report in %.0f s; its changes stay in the outbox", LAST_REPORT_S)
+
+    def _count(self, report: NodeReport) -> None:
+        for level in FaultLevel:
+            self.metrics.open_faults.labels(level.value).set(sum(fault.level == level for fault in report.faults))
+        for health in ("ok", "fault", "unknown"):
+            self.metrics.chips.labels(health).set(sum(chip.health == health for chip in report.chips))
+
+
+async def _either(*events: asyncio.Event) -> None:
+    waits = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await cancel(*waits)

@@ -1,0 +1,151 @@
+"""The agent's state on disk: detection's memory and the outbox, in one SQLite file, changed in one transaction.
+
+WAL with synchronous=NORMAL: a killed agent loses nothing, a power cut loses at most the newest transactions and never
+the file's consistency. Whatever is wrong with the disk, the agent goes on from memory and says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sqlite3
+import time
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+FILE = "agent.db"
+MAX_NOTES = 100_000
+"""Newest change notes that are kept through an outage of Redis; about 30 MB."""
+MAX_UNSAVED = 10_000
+"""The same in memory, while the disk refuses."""
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS memory (one INTEGER PRIMARY KEY CHECK (one = 1), value BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS outbox (id INTEGER PRIMARY KEY, note BLOB NOT NULL);
+"""
+
+
+class Store:
+    """Not thread-safe: one caller at a time. `problem` is None while the disk does what it should."""
+
+    def __init__(self, directory: Path, *, max_notes: int = MAX_NOTES) -> None:
+        self.path = directory / FILE
+        self.problem: str | None = None
+        self.dropped = 0
+        self._max_notes = max_notes
+        self._unsaved: deque[tuple[int, bytes]] = deque(maxlen=MAX_UNSAVED)
+        self._db = self._open()
+        self._next_id = self._newest_id() + 1
+
+    def memory(self) -> bytes | None:
+        """What `save` kept last, also by an earlier process."""
+        row = self._db.execute("SELECT value FROM memory").fetchone()
+        return bytes(row[0]) if row else None
+
+    def save(self, memory: bytes, notes: Sequence[bytes]) -> None:
+        """Memory and new notes, all or nothing. A failure is told in `problem`; the notes are kept in memory then."""
+        for note in notes:
+            self._unsaved.append((self._next_id, note))
+            self._next_id += 1
+        try:
+            with self._db:
+                self._db.execute("INSERT OR REPLACE INTO memory VALUES (1, ?)", (memory,))
+                self._db.executemany("INSERT OR IGNORE INTO outbox VALUES (?, ?)", self._unsaved)
+                oldest = self._next_id - self._max_notes
+                gone = self._db.execute("DELETE FROM outbox WHERE id < ?", (oldest,)).rowcount if notes else 0
+        except sqlite3.Error as exc:
+            self._failed(exc)
+            return
+        self._unsaved.clear()
+        self.dropped += gone
+        self._worked()
+
+    def pending(self, limit: int) -> list[tuple[int, bytes]]:
+        """The oldest notes that have not been sent, at most `limit`, as (id, note)."""
+        try:
+            rows = self._db.execute("SELECT id, note FROM outbox ORDER BY id LIMIT ?", (limit,)).fetchall()
+        except sqlite3.Error as exc:
+            self._failed(exc)
+            rows = []
+        saved = [(number, bytes(note)) for number, note in rows]
+        return saved if len(saved) == limit else [*saved, *self._unsaved][:limit]
+
+    def count(self) -> int:
+        try:
+            (saved,) = self._db.execute("SELECT count(*) FROM outbox").fetchone()
+        except sqlite3.Error as exc:
+            self._failed(exc)
+            saved = 0
+        return int(saved) + len(self._unsaved)
+
+    def forget(self, upto: int) -> None:
+        """Notes with ids up to `upto` have been sent."""
+        while self._unsaved and self._unsaved[0][0] <= upto:
+            self._unsaved.popleft()
+        try:
+            with self._db:
+                self._db.execute("DELETE FROM outbox WHERE id <= ?", (upto,))
+        except sqlite3.Error as exc:
+            self._failed(exc)
+
+    def close(self) -> None:
+        self._db.close()
+
+    def _open(self) -> sqlite3.Connection:
+        """The file; moved aside and started anew when it is no database; memory only when the directory refuses."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                return _connect(str(self.path))
+            except sqlite3.DatabaseError as exc:
+                if isinstance(exc, sqlite3.OperationalError):
+                    raise
+                aside = self.path.with_name(f"{FILE}.broken-{int(time.time())}")
+                log.error("%s is damaged (%s); moved to %s, the fault history starts anew", self.path, exc, aside)
+                self._move_aside(aside)
+                return _connect(str(self.path))
+        except (OSError, sqlite3.Error) as exc:
+            self._failed(exc)
+            return _connect(":memory:")
+
+    def _move_aside(self, aside: Path) -> None:
+        self.path.rename(aside)
+        for suffix in ("-wal", "-shm"):
+            with contextlib.suppress(FileNotFoundError):
+                self.path.with_name(FILE + suffix).unlink()
+
+    def _newest_id(self) -> int:
+        (newest,) = self._db.execute("SELECT max(id) FROM outbox").fetchone()
+        return int(newest or 0)
+
+    def _failed(self, exc: Exception) -> None:
+        if self.problem is None:
+            log.error("%s: cannot be saved (%s); going on from memory, a restart forgets what is new", self.path, exc)
+        self.problem = str(exc)
+
+    def _worked(self) -> None:
+        if self.problem is not None and self._db_on_disk():
+            log.warning("%s: state is saved again", self.path)
+            self.problem = None
+
+    def _db_on_disk(self) -> bool:
+        (_, _, file) = self._db.execute("PRAGMA database_list").fetchone()
+        return bool(file)
+
+
+def _connect(path: str) -> sqlite3.Connection:
+    db = sqlite3.connect(path, timeout=2.0, check_same_thread=False)
+    try:
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("PRAGMA synchronous=NORMAL")
+        db.execute("PRAGMA auto_vacuum=INCREMENTAL")
+        (verdict,) = db.execute("PRAGMA quick_check(1)").fetchone()
+        if verdict != "ok":
+            raise sqlite3.DatabaseError(verdict)
+        db.executescript(SCHEMA)
+    except BaseException:
+        db.close()
+        raise
+    return db

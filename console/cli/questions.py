@@ -1,0 +1,130 @@
+"""`npu-warden status | nodes | faults | recoveries`: what the reconciler sees. Exit code 1: there is a finding."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from typing import Any
+
+import click
+
+from console.cli.errors import FINDING
+from console.cli.output import ago, json_option, print_json, print_table
+from console.cli.reconciler_api import ask, items, url_option
+from console.cli.recovery import Item, is_open, recovery_row
+
+RECOVERY_COLUMNS = ("UNIT", "LEVEL", "PHASE", "REASON", "AGE", "TOOK")
+
+
+@click.command()
+@url_option
+@json_option
+def status(url: str, as_json: bool) -> None:
+    """Say in a few lines whether all is well: nodes by verdict, open faults and recoveries, refusals.
+
+    Exit code 1: a node is not ok, a recovery is open, or something is refused.
+    """
+    nodes_found, found, plan = items(url, "/v1/nodes"), items(url, "/v1/recoveries"), ask(url, "/v1/plan")
+    verdicts = Counter(node["verdict"] for node in nodes_found)
+    faults_found = sum(len(node["faults"]) for node in nodes_found)
+    open_found = [item for item in found if is_open(item)]
+    fine = verdicts["ok"] == len(nodes_found) and not open_found and not plan["holds"]
+    if as_json:
+        print_json(
+            {
+                "fine": fine,
+                "nodes": dict(sorted(verdicts.items())),
+                "faults": faults_found,
+                "recoveries": open_found,
+                "holds": plan["holds"],
+            }
+        )
+    else:
+        shown = ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items()))
+        click.echo(f"nodes       {len(nodes_found)}{f': {shown}' if shown else ''}")
+        click.echo(f"faults      {faults_found} open")
+        click.echo(f"recoveries  {len(open_found)} open, {len(found) - len(open_found)} finished")
+        _print_not_ok(nodes_found)
+        if open_found:
+            print_table("\nopen recoveries", RECOVERY_COLUMNS, (recovery_row(item) for item in open_found))
+        if plan["holds"]:
+            rows = ((hold["subject"], hold["reason"], hold["message"]) for hold in plan["holds"])
+            print_table("\nrefused", ("SUBJECT", "REASON", "MESSAGE"), rows)
+        click.echo("\nall is well" if fine else "\n`npu-warden why SUBJECT` explains a node, pod or workload")
+    _end(fine)
+
+
+def _print_not_ok(found: list[Item]) -> None:
+    bad = [node for node in found if node["verdict"] != "ok"]
+    if bad:
+        print_table("\nnodes that are not ok", NODE_COLUMNS, (node_row(node) for node in bad))
+
+
+NODE_COLUMNS = ("NODE", "VERDICT", "READY", "TAINT", "REPORT", "WHY")
+
+
+def node_row(node: Item) -> tuple[object, ...]:
+    taint = node["taint"]
+    ready = {True: "yes", False: "no", None: None}[node["ready"]]
+    why = "; ".join(node["reasons"])
+    return node["name"], node["verdict"], ready, taint and taint["effect"], ago(node["report_age_s"]), why
+
+
+@click.command()
+@url_option
+@json_option
+def nodes(url: str, as_json: bool) -> None:
+    """List the nodes: verdict (ok, fault, unknown, dead), Ready, the warden's taint, age of the last report, why.
+
+    Exit code 1: a node is not ok.
+    """
+    found = items(url, "/v1/nodes")
+    _print("nodes", found, as_json, NODE_COLUMNS, [node_row(node) for node in found])
+    _end(all(node["verdict"] == "ok" for node in found))
+
+
+@click.command()
+@url_option
+@json_option
+def faults(url: str, as_json: bool) -> None:
+    """List the open faults of all nodes. Exit code 1: there is one."""
+    found, now = items(url, "/v1/faults"), time.time()
+    rows = [
+        (fault["node"], fault["chip"], fault["code"], fault["level"], ago(now - fault["since"]), _notes(fault))
+        for fault in found
+    ]
+    _print("open faults", found, as_json, ("NODE", "CHIP", "CODE", "LEVEL", "AGE", "NOTE"), rows)
+    _end(not found)
+
+
+def _notes(fault: Item) -> str:
+    notes = [] if fault["confirmed"] else ["unconfirmed"]
+    return ", ".join([*notes, *(["drill"] if fault.get("origin") == "drill" else [])])
+
+
+@click.command()
+@url_option
+@json_option
+def recoveries(url: str, as_json: bool) -> None:
+    """List the recoveries, the newest first: what restarts together, how far it is, how long it took.
+
+    Exit code 1: one is open.
+    """
+    found = items(url, "/v1/recoveries")
+    _print("recoveries", found, as_json, RECOVERY_COLUMNS, [recovery_row(item) for item in found])
+    _end(not any(is_open(item) for item in found))
+
+
+def _print(what: str, found: list[Item], as_json: bool, columns: tuple[str, ...], rows: list[Any]) -> None:
+    if as_json:
+        print_json({"items": found, "next": None})
+    elif rows:
+        print_table("", columns, rows)
+    else:
+        click.echo(f"no {what}")
+
+
+def _end(fine: bool) -> None:
+    if not fine:
+        sys.exit(FINDING)

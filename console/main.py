@@ -1,0 +1,34 @@
+"""The entry point `npu-warden`: daemons, questions to the reconciler, scenario files, configuration, the lab."""
+
+from __future__ import annotations
+
+import click
+
+from console.cli.lazy import Lazy, LazyGroup
+
+COMMANDS = {
+    "agent": Lazy("console.cli.daemons:agent", "Run the agent of this node (a daemon)."),
+    "reconciler": Lazy("console.cli.daemons:reconciler", "Run the reconciler (a daemon)."),
+    "scan": Lazy("console.cli.scan:scan", "Look at the NPUs of this host once, without a daemon."),
+    "status": Lazy("console.cli.questions:status", "Say whether all is well, and what is not."),
+    "nodes": Lazy("console.cli.questions:nodes", "List the nodes: health, taint, age of their reports."),
+    "faults": Lazy("console.cli.questions:faults", "List the open faults."),
+    "recoveries": Lazy("console.cli.questions:recoveries", "List the recoveries and how far they are."),
+    "why": Lazy("console.cli.why:why", "Explain what the warden does about a node, pod or workload, and why."),
+    "isolate": Lazy("console.cli.hands:isolate", "Keep new work away from a node."),
+    "release": Lazy("console.cli.hands:release", "Give an isolated node back."),
+    "pause": Lazy("console.cli.hands:pause", "Stop all taints and restarts for a while."),
+    "resume": Lazy("console.cli.hands:resume", "Let a paused warden go on."),
+    "test": Lazy("console.scenario.cli:test", "Run scenario files on a virtual clock."),
+    "config": Lazy("console.cli.config:config", "Check and show configuration files."),
+    "lab": Lazy("console.cli.lab:lab", "A simulated host and cluster, to try, teach and drill."),
+}
+
+
+@click.group(cls=LazyGroup, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="npu-warden", message="%(prog)s %(version)s")
+def main() -> None:
+    """NPU Warden finds broken Ascend NPUs, isolates them and restarts exactly the pods that must restart together.
+
+    Exit codes: 0 all is well, 1 a finding, 2 a wrong command line or an unusable file, 3 no answer from the reconciler.
+    """

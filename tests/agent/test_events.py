@@ -1,0 +1,151 @@
+"""The driver's events, from the stand-in library to ChipEvents."""
+
+import asyncio
+import os
+import struct
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from agent.detect.readings import ChipEvent
+from agent.metrics import Metrics
+from agent.sensors.events import EventStream, parse_event
+from console.lab.host import SimHost
+from shared.aio import running
+from tests.waiting import eventually
+
+
+class Listener:
+    def __init__(self, library: Path) -> None:
+        self.heard: list[ChipEvent] = []
+        self.gaps = 0
+        self.metrics = Metrics()
+        self.stream = EventStream(library, on_events=self._hear, on_gap=self._gap, metrics=self.metrics)
+
+    def _hear(self, events: Sequence[ChipEvent]) -> None:
+        self.heard += events
+
+    def _gap(self) -> None:
+        self.gaps += 1
+
+    @property
+    def told(self) -> list[tuple[int, str, str, int | None]]:
+        return [(event.phy, event.code, event.assertion, event.severity) for event in self.heard]
+
+
+@asynccontextmanager
+async def listening(library: Path) -> AsyncIterator[Listener]:
+    listener = Listener(library)
+    async with running(listener.stream.run()):
+        await eventually("the subscription stands", lambda: listener.stream.subscribed, 30)
+        yield listener
+
+
+def children_of_this_process() -> list[int]:
+    return [int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
+
+
+def event_child() -> int:
+    for pid in children_of_this_process():
+        if "dcmi_events.py" in Path(f"/proc/{pid}/cmdline").read_text():
+            return pid
+    raise AssertionError("no event child")
+
+
+async def test_occur_recover_and_once_arrive_in_order_with_physical_ids(host: SimHost, library: Path) -> None:
+    async with listening(library) as listener:
+        host.occur(3, "80E01801", severity=3)
+        host.recover(3, "80E01801")
+        host.once(7, "8C2FA009", severity=0)
+        await eventually("three events", lambda: len(listener.heard) == 3)
+        assert listener.told == [
+            (3, "80E01801", "occur", 3),
+            (3, "80E01801", "recover", 3),
+            (7, "8C2FA009", "once", 0),
+        ]
+        serials = [event.serial for event in listener.heard]
+        assert serials == sorted(serials, key=lambda serial: serial or 0)
+        assert len(set(serials)) == 3
+        assert all(event.name for event in listener.heard)
+
+
+async def test_nothing_is_replayed_so_a_poll_is_asked_for(host: SimHost, library: Path) -> None:
+    host.occur(1, "80E01801")
+    async with listening(library) as listener:
+        assert listener.gaps == 1
+        host.occur(2, "80E01801")
+        await eventually("the new event", lambda: listener.heard)
+        assert [event.phy for event in listener.heard] == [2]
+
+
+async def test_a_killed_child_is_replaced_and_a_poll_asked_for(host: SimHost, library: Path) -> None:
+    async with listening(library) as listener:
+        os.kill(event_child(), 9)
+        await eventually("a second subscription", lambda: listener.gaps == 2 and listener.stream.subscribed, 30)
+        host.occur(4, "80E01801")
+        await eventually("its events", lambda: listener.heard)
+        assert listener.told == [(4, "80E01801", "occur", 3)]
+
+
+async def test_a_subscription_that_dies_silently_is_noticed(host: SimHost, library: Path) -> None:
+    async with listening(library) as listener:
+        host.events(False)
+        await eventually("the loss is said", lambda: "no events" in listener.stream.state, 30)
+        assert listener.metrics.registry.get_sample_value("npuwarden_agent_subscribed") == 0
+
+
+async def test_a_driver_without_events_is_said_once_and_asked_rarely(
+    host: SimHost, library: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    host.events(False)
+    listener = Listener(library)
+    async with running(listener.stream.run()):
+        await eventually("the refusal", lambda: "-8255" in listener.stream.state, 30)
+        started = listener.metrics.registry.get_sample_value(
+            "npuwarden_agent_children_started_total", {"child": "events"}
+        )
+        await asyncio.sleep(1.5)
+        assert started == listener.metrics.registry.get_sample_value(
+            "npuwarden_agent_children_started_total", {"child": "events"}
+        )
+    assert len([record for record in caplog.records if "no driver events" in record.message]) == 1
+
+
+async def test_a_chip_that_came_back_is_subscribed_to(host: SimHost, library: Path) -> None:
+    host.drop(7)
+    async with listening(library) as listener:
+        host.back(7)
+        listener.stream.follow(frozenset(range(8)))
+        await eventually("a new subscription", lambda: listener.gaps == 2 and listener.stream.subscribed, 30)
+        host.occur(7, "80E01801")
+        await eventually("the event", lambda: listener.heard)
+        assert listener.heard[0].phy == 7
+
+
+async def test_children_end_with_their_parent(library: Path) -> None:
+    async with listening(library):
+        pid = event_child()
+    assert pid not in children_of_this_process()
+
+
+def frame(kind: int, *, logic: int = 2, assertion: int = 1, code: int = 0x80E01801) -> bytes:
+    body = struct.pack("=IHBBBBBBiiQ256s", code, logic, 112, 0, 0, 0, 2, assertion, 5, 9, 1, b"HBM\0rest")
+    return (struct.pack("=i4x", kind) + body).ljust(360, b"\0")
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        pytest.param(frame(0), ChipEvent(6, "80E01801", "occur", 2, 9, "HBM"), id="logic id 2 is chip 6"),
+        pytest.param(
+            frame(0, code=0x40F84E00, assertion=0), ChipEvent(6, "40F84E00", "recover", 2, 9, "HBM"), id="end"
+        ),
+        pytest.param(frame(0, logic=5), None, id="a chip that is not in the map"),
+        pytest.param(frame(0, assertion=9), None, id="an assertion nobody knows"),
+        pytest.param(frame(1), None, id="another kind of event"),
+    ],
+)
+def test_an_event_as_the_driver_makes_it(raw: bytes, expected: ChipEvent | None) -> None:
+    assert parse_event(raw, {2: 6}) == expected

@@ -1,0 +1,123 @@
+"""What is read from files of the host: PCI bus, kubelet checkpoint, fault-code files, boot id, the library."""
+
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from agent.config import AgentConfig, Paths
+from agent.fault_files import FaultFiles
+from agent.host import boot_id, open_host
+from agent.metrics import Metrics
+from agent.sensors.dcmi_library import find_library
+from agent.sensors.kubelet import CHECKPOINT, PodDevices, parse_checkpoint
+from agent.sensors.pci import PciBus
+
+
+def device(sysfs: Path, address: str, vendor: str, kind: str) -> None:
+    directory = sysfs / "bus/pci/devices" / address
+    directory.mkdir(parents=True)
+    (directory / "vendor").write_text(f"{vendor}\n")
+    (directory / "device").write_text(f"{kind}\n")
+
+
+def test_the_bus_has_the_npus_and_nothing_else(tmp_path: Path) -> None:
+    device(tmp_path, "0000:c1:00.0", "0x19e5", "0xd802")
+    device(tmp_path, "0000:02:00.0", "0x19e5", "0xd802")
+    device(tmp_path, "0000:7d:00.0", "0x19e5", "0xa222")  # a network card of the same vendor
+    device(tmp_path, "0000:00:1f.0", "0x8086", "0xd802")
+    (tmp_path / "bus/pci/devices/0000:ff:00.0").mkdir()
+    bus = PciBus(tmp_path)
+    assert bus.look() == frozenset({"0000:C1:00.0", "0000:02:00.0"})
+    assert bus.generation == "910B"
+
+
+def test_a_bus_that_cannot_be_read_is_unknown_and_not_empty(tmp_path: Path) -> None:
+    bus = PciBus(tmp_path / "nowhere")
+    assert bus.look() is None
+    assert bus.npus is None
+    assert "nowhere" in (bus.error or "")
+
+
+def checkpoint(*entries: dict[str, object]) -> bytes:
+    return msgspec.json.encode({"Data": {"PodDeviceEntries": list(entries), "RegisteredDevices": {}}, "Checksum": 1})
+
+
+def entry(uid: str, resource: str, ids: object) -> dict[str, object]:
+    return {"PodUID": uid, "ContainerName": "c", "ResourceName": resource, "DeviceIDs": ids, "AllocResp": "Cg=="}
+
+
+def test_pods_of_chips_in_both_forms_of_the_checkpoint() -> None:
+    raw = checkpoint(
+        entry("uid-a", "huawei.com/Ascend910", {"-1": ["Ascend910-3"], "1": ["Ascend910-12"]}),
+        entry("uid-b", "huawei.com/npu", ["npu-3", "npu-0"]),
+        entry("uid-c", "nvidia.com/gpu", ["GPU-1"]),
+        entry("uid-d", "huawei.com/Ascend910-2c", {"0": ["Ascend910-2c-100-1"]}),
+        entry("uid-e", "huawei.com/Ascend910", None),
+    )
+    assert parse_checkpoint(raw) == {3: ("uid-a", "uid-b"), 12: ("uid-a",), 0: ("uid-b",)}
+
+
+def test_a_missing_checkpoint_is_no_mapping_and_a_broken_one_keeps_the_last(tmp_path: Path) -> None:
+    pods = PodDevices(tmp_path)
+    assert not pods.refresh()
+    assert not pods.pods
+    assert pods.error is None
+    path = tmp_path / CHECKPOINT
+    path.parent.mkdir()
+    path.write_bytes(checkpoint(entry("uid", "huawei.com/Ascend910", ["Ascend910-1"])))
+    assert pods.refresh()
+    assert not pods.refresh(), "unchanged"
+    path.write_bytes(b'{"Data": {')
+    assert not pods.refresh()
+    assert pods.pods == {1: ("uid",)}
+    assert pods.error is not None
+    path.unlink()
+    assert pods.refresh()
+    assert not pods.pods
+    assert pods.error is None
+
+
+def test_only_new_contents_of_fault_files_are_told(tmp_path: Path) -> None:
+    files = FaultFiles(tmp_path)
+    assert files.changed() == {}
+    (tmp_path / "faultCode.json").write_text("{}")
+    (tmp_path / "notes.txt").write_text("no json")
+    assert files.changed() == {"faultCode.json": "{}"}
+    assert files.changed() == {}
+    os.utime(tmp_path / "faultCode.json", (1, 1))
+    assert files.changed() == {}, "the time alone is no change"
+    (tmp_path / "faultCode.json").unlink()
+    (tmp_path / "faultCustomization.json").write_text("[]")
+    assert files.changed() == {"faultCode.json": None, "faultCustomization.json": "[]"}
+    (tmp_path / "faultCustomization.json").write_bytes(b"\xff")
+    assert files.changed() == {}, "unreadable: what it said before stays"
+
+
+def test_the_boot_id_is_the_kernels(tmp_path: Path) -> None:
+    assert len(boot_id(Path("/proc"))) == 36
+    assert boot_id(tmp_path) == ""
+
+
+def test_the_library_is_the_configured_one_or_found_on_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = tmp_path / "lib64" / "libdcmi.so"
+    library.parent.mkdir()
+    library.write_bytes(b"")
+    assert find_library(str(library)) == library
+    assert find_library(str(tmp_path / "other.so")) is None
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"{tmp_path}:{library.parent}")
+    assert find_library(None) == library
+
+
+async def test_a_host_with_nothing_to_look_through_is_blind_and_says_what_to_do(tmp_path: Path) -> None:
+    nothing = str(tmp_path / "nothing")
+    config = AgentConfig(
+        paths=Paths(dcmi=nothing, npu_smi=nothing, hccn_tool=nothing, state_dir=nothing, sysfs=nothing)
+    )
+    host = open_host(config, Metrics())
+    assert host.library is None
+    assert host.sensors.hccn is None
+    silent = (await host.sensors.chips.poll()).silent
+    assert silent is not None
+    assert "paths.dcmi" in silent

@@ -1,0 +1,161 @@
+"""Probes: found by a scan, isolated from each other, and never silent about what they cannot see."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent import probes
+from agent.config import AgentConfig
+from agent.detect.readings import ChipIdentity
+from agent.metrics import Metrics
+from agent.probe import CannotLook, NoDriver, Observation, Sensors
+from agent.probes.chip_health import ChipHealth
+from agent.runner import Runner
+from agent.sensors.hccn import Hccn
+from agent.sensors.pci import PciBus
+from agent.sensors.worker import ChipFacts, Enumeration
+from console.lab.host import SimHost
+from shared.aio import Ticks, running
+from tests.waiting import eventually
+
+
+class Looks:
+    """A probe that does what it is told."""
+
+    period_s, timeout_s = 0.05, 0.2
+
+    def __init__(self, name: str, error: BaseException | None = None, *, hangs: bool = False) -> None:
+        self.name = name
+        self.error, self.hangs = error, hangs
+        self.count = 0
+
+    async def look(self) -> Observation:
+        self.count += 1
+        if self.hangs:
+            await asyncio.Event().wait()
+        if self.error is not None:
+            raise self.error
+        return Observation(links=())
+
+
+class Told:
+    def __init__(self) -> None:
+        self.seen: dict[str, list[tuple[Observation | None, str | None]]] = {}
+
+    def __call__(self, probe: str, seen: Observation | None, why: str | None) -> None:
+        self.seen.setdefault(probe, []).append((seen, why))
+
+
+async def test_a_bug_or_hang_of_one_probe_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    good, buggy, blind = Looks("good"), Looks("buggy", KeyError("x")), Looks("blind", CannotLook("no tool"))
+    hanging = Looks("hanging", hangs=True)
+    told, ticks, metrics = Told(), Ticks(), Metrics()
+    runner = Runner([good, buggy, blind, hanging], told, ticks=ticks, metrics=metrics)
+    async with running(runner.run()):
+        await eventually("three looks of each", lambda: min(good.count, buggy.count, blind.count, hanging.count) >= 3)
+        status = {one.name: one for one in runner.status()}
+    assert told.seen["good"][0] == (Observation(links=()), None)
+    assert told.seen["blind"][0] == (None, "no tool")
+    assert told.seen["hanging"][0] == (None, "no answer within 0.2 s")
+    assert told.seen["buggy"][0] == (None, "bug in the probe: KeyError: 'x'")
+    assert (status["good"].error, status["blind"].error) == (None, "no tool")
+    assert status["hanging"].took_s >= 0.2
+    assert ticks.late() == []
+    errors = metrics.registry.get_sample_value("npuwarden_agent_probe_errors_total", {"probe": "buggy"})
+    assert errors is not None
+    assert errors >= 3
+    assert len([record for record in caplog.records if "blind cannot look" in record.message]) == 1, "said once"
+
+
+async def test_recovery_of_a_probe_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "agent")
+    probe = Looks("p", CannotLook("no tool"))
+    runner = Runner([probe], Told(), ticks=Ticks(), metrics=Metrics())
+    await runner.look(probe)
+    probe.error = None
+    await runner.look(probe)
+    assert "probe p can look again" in caplog.text
+    assert runner.status()[0].error is None
+
+
+def sensors(host: SimHost, *, hccn: bool) -> Sensors:
+    chips = NoDriver("none")
+    chips.enumeration = Enumeration({phy: ChipFacts((phy, 0), ChipIdentity(phy)) for phy in range(8)})
+    return Sensors(chips, PciBus(host.sysfs), Hccn(host.hccn_tool, lock=None) if hccn else None)
+
+
+def test_every_file_of_the_package_is_a_probe_of_its_own(host: SimHost) -> None:
+    found = probes.load(AgentConfig(), sensors(host, hccn=True))
+    files = {path.stem for path in Path(probes.__file__).parent.glob("*.py")} - {"__init__"}
+    assert {probe.name for probe in found} == files
+    assert "link_state" not in {probe.name for probe in probes.load(AgentConfig(), sensors(host, hccn=False))}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param('"""Looks at nothing."""\n', "has no function make", id="no make"),
+        pytest.param("def make(config, sensors):\n    return None\n", "no docstring", id="no word on what it looks at"),
+        pytest.param(
+            '"""Doubles another."""\nfrom agent.probes.chip_health import make\n',
+            "'chip_health' already",
+            id="a double",
+        ),
+    ],
+)
+def test_a_file_that_is_no_probe_stops_the_start(
+    host: SimHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str
+) -> None:
+    (tmp_path / "zz_bad.py").write_text(text)
+    monkeypatch.setattr(probes, "__path__", [*probes.__path__, str(tmp_path)])
+    monkeypatch.delitem(sys.modules, "agent.probes.zz_bad", raising=False)
+    with pytest.raises(probes.BadProbe, match=said):
+        probes.load(AgentConfig(), sensors(host, hccn=False))
+    sys.modules.pop("agent.probes.zz_bad", None)
+
+
+async def test_links_of_all_chips(host: SimHost) -> None:
+    host.link(4, up=False)
+    (probe,) = [one for one in probes.load(AgentConfig(), sensors(host, hccn=True)) if one.name == "link_state"]
+    links = (await probe.look()).links
+    assert links is not None
+    assert {link.phy: link.up for link in links} == {phy: phy != 4 for phy in range(8)}
+
+
+async def test_a_change_on_the_bus_has_the_driver_enumerated_anew(host: SimHost) -> None:
+    class Chips(NoDriver):
+        renewed = 0
+
+        def renew(self) -> None:
+            self.renewed += 1
+
+    chips = Chips("none")
+    (probe,) = [
+        one for one in probes.load(AgentConfig(), Sensors(chips, PciBus(host.sysfs))) if one.name == "card_lost"
+    ]
+    await probe.look()
+    await probe.look()
+    assert chips.renewed == 0
+    host.drop(2)
+    await probe.look()
+    assert chips.renewed == 1
+
+
+async def test_a_bus_that_cannot_be_read_is_not_an_empty_bus(tmp_path: Path) -> None:
+    made = probes.load(AgentConfig(), Sensors(NoDriver("none"), PciBus(tmp_path)))
+    (probe,) = [one for one in made if one.name == "card_lost"]
+    with pytest.raises(CannotLook, match="PCI bus"):
+        await probe.look()
+
+
+async def test_a_silent_driver_is_a_reading_and_a_trouble() -> None:
+    told = Told()
+    runner = Runner([], told, ticks=Ticks(), metrics=Metrics())
+    await runner.look(ChipHealth(5, Sensors(NoDriver("no library"), PciBus(Path("/nowhere")))))
+    ((seen, why),) = told.seen["chip_health"]
+    assert seen is not None
+    assert seen.driver is not None
+    assert seen.driver.silent == why == "no library"
+    assert runner.status()[0].error == "no library"

@@ -1,0 +1,125 @@
+"""A reconciler's real HTTP API in a thread, answering from a state a test sets up, and the command line to ask it."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from console.main import main
+from reconciler.api import application
+from reconciler.core import fold
+from reconciler.core.actions import Plan
+from reconciler.core.plan import plan
+from reconciler.core.state import State, World
+from reconciler.inbox import BadMessage
+from reconciler.metrics import Metrics
+from shared.aio import Ticks, now
+from shared.model import AgentInfo, Chip, Fault, FaultLevel, NodeReport, fault_id
+from shared.web import serving
+
+OBJECTS = Path(__file__).parents[1] / "scenarios" / "policy" / "objects"
+FIRST_MINUTE_S = 61.0
+
+
+def broken(chip: int, level: FaultLevel = FaultLevel.SEPARATE_NPU, *, confirmed: bool = True) -> Fault:
+    code = "80E18402"
+    return Fault(fault_id(code, chip), code, chip, level, now().wall - 300, confirmed)
+
+
+@dataclass
+class Replica:
+    """What the API needs of a replica. `leads` False: it answers that somebody else does."""
+
+    world: World
+    leads: bool = True
+    metrics: Metrics = field(default_factory=Metrics)
+    ticks: Ticks = field(default_factory=Ticks)
+
+    def say(self, node: str, *faults: Fault) -> None:
+        """The newest report of a node."""
+        last = self.world.heard.get(node)
+        seq = last.report.seq + 1 if last else 1
+        chips = tuple(Chip(phy, "fault" if any(f.chip == phy for f in faults) else "ok") for phy in range(4))
+        fold.heard(
+            self.world,
+            NodeReport(1, node, f"session-{node}", seq, "boot", now().wall, AgentInfo("1"), chips=chips, faults=faults),
+            now(),
+        )
+
+    def newest(self) -> tuple[State, Plan] | None:
+        if not self.leads:
+            return None
+        fold.advance(self.world, now())
+        state = self.world.snapshot()
+        return state, plan(state, now())
+
+    def leader(self) -> str:
+        return "reconciler-7"
+
+    def not_synced(self) -> list[str]:
+        return []
+
+    def bad_messages(self) -> list[BadMessage]:
+        return []
+
+    def watched(self) -> State:
+        return self.world.snapshot()
+
+
+def add(world: World, *objects: dict[str, Any]) -> None:
+    for obj in objects:
+        obj["metadata"].setdefault("uid", f"uid-of-{obj['kind']}-{obj['metadata']['name']}")
+        fold.observe(world, obj["kind"], "set", obj)
+
+
+@pytest.fixture
+def replica() -> Replica:
+    """The leader of a small cluster that is well: six nodes, one model as two jobs."""
+    world = World(leader_since=now().mono - FIRST_MINUTE_S)
+    world.kinds.update({"AscendJob", "PodGroup"})
+    for name in ("fleet.yaml", "llm.yaml"):
+        add(world, *yaml.safe_load_all((OBJECTS / name).read_text()))
+    made = Replica(world)
+    for node in world.nodes:
+        made.say(node)
+    return made
+
+
+@pytest.fixture
+def url(replica: Replica) -> Iterator[str]:
+    """The API of `replica`, served on a free port."""
+    port: list[int] = []
+    started, loop, done = threading.Event(), asyncio.new_event_loop(), asyncio.Event()
+
+    async def serve() -> None:
+        async with serving(application(replica), "127.0.0.1:0") as chosen:
+            port.append(chosen)
+            started.set()
+            await done.wait()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
+    thread.start()
+    assert started.wait(10), "the API did not start"
+    yield f"http://127.0.0.1:{port[0]}"
+    loop.call_soon_threadsafe(done.set)
+    thread.join(10)
+    loop.close()
+
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run() -> Run:
+    """`run("nodes", "--url", url)`: the command in this process, as on a pipe (no terminal, 80 columns)."""
+
+    def command(*args: str, env: dict[str, str] | None = None) -> Result:
+        return CliRunner().invoke(main, list(args), env={"COLUMNS": "80", **(env or {})})
+
+    return command

@@ -1,0 +1,124 @@
+"""isolate, release, pause, resume: what they write to a real-enough API server, and how they fail."""
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from console.lab.cluster.server import ApiServer
+from console.lab.cluster.store import Store
+from shared.names import CONTROL_CONFIGMAP, ISOLATE_ANNOTATION, NAMESPACE, RELEASE_ANNOTATION
+from tests.console.conftest import Run
+from tests.process import free_ports
+
+
+@pytest.fixture
+def store() -> Store:
+    made = Store(time.time)
+    made.load({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    made.load({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "alpha"}, "spec": {}})
+    return made
+
+
+@pytest.fixture
+def kubeconfig(store: Store, tmp_path: Path) -> Iterator[str]:
+    """A kubeconfig of an API server over `store`, which runs in a thread."""
+    started, loop, done = threading.Event(), asyncio.new_event_loop(), asyncio.Event()
+    server = ApiServer(store)
+
+    async def serve() -> None:
+        async with server:
+            started.set()
+            await done.wait()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
+    thread.start()
+    assert started.wait(10), "the API server did not start"
+    yield written(tmp_path, server.url)
+    loop.call_soon_threadsafe(done.set)
+    thread.join(10)
+    loop.close()
+
+
+def written(directory: Path, url: str) -> str:
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "lab",
+        "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": "lab"}}],
+        "clusters": [{"name": "lab", "cluster": {"server": url}}],
+        "users": [{"name": "lab", "user": {"token": "none"}}],
+    }
+    path = directory / "kubeconfig"
+    path.write_text(json.dumps(config))
+    return str(path)
+
+
+def annotations(store: Store) -> dict[str, Any]:
+    node = store.get("nodes", "", "alpha")
+    assert node is not None
+    found: dict[str, Any] = node["metadata"].get("annotations") or {}
+    return found
+
+
+def paused(store: Store) -> str | None:
+    found = store.get("configmaps", NAMESPACE, CONTROL_CONFIGMAP)
+    return None if found is None else (found.get("data") or {}).get("paused")
+
+
+def test_isolate_and_release_replace_each_other(run: Run, store: Store, kubeconfig: str) -> None:
+    result = run("isolate", "alpha", "--reason", "fan replaced", "--kubeconfig", kubeconfig)
+    assert result.exit_code == 0, result.stderr
+    assert "alpha" in result.output
+    assert annotations(store) == {ISOLATE_ANNOTATION: "fan replaced"}
+    assert run("release", "alpha", "--kubeconfig", kubeconfig).exit_code == 0
+    assert annotations(store) == {RELEASE_ANNOTATION: "by hand"}
+
+
+def test_pause_makes_the_config_map_and_resume_ends_it(run: Run, store: Store, kubeconfig: str) -> None:
+    assert run("resume", "--kubeconfig", kubeconfig).exit_code == 0  # nobody ever paused
+    assert run("pause", "--reason", "upgrade", "--kubeconfig", kubeconfig).exit_code == 0
+    assert paused(store) == "upgrade"
+    assert run("pause", "--reason", "still", env={"KUBECONFIG": kubeconfig}).exit_code == 0
+    assert paused(store) == "still"
+    assert run("resume", "--kubeconfig", kubeconfig).exit_code == 0
+    assert paused(store) is None
+
+
+def test_hands_speak_json(run: Run, kubeconfig: str) -> None:
+    result = run("isolate", "alpha", "--json", "--kubeconfig", kubeconfig)
+    assert json.loads(result.output) == {"node": "alpha", "isolate": "by hand"}
+
+
+def test_an_unknown_node_is_a_usage_error(run: Run, kubeconfig: str) -> None:
+    result = run("isolate", "zulu", "--kubeconfig", kubeconfig)
+    assert result.exit_code == 2
+    assert "zulu" in result.stderr
+
+
+@pytest.mark.parametrize(("status", "code"), [(403, 2), (500, 3)])
+def test_what_the_api_server_refuses(status: int, code: int, run: Run, store: Store, kubeconfig: str) -> None:
+    store.refuse("patch", "Node/alpha", status)
+    result = run("isolate", "alpha", "--kubeconfig", kubeconfig)
+    assert result.exit_code == code
+    assert "node alpha" in result.stderr
+    assert annotations(store) == {}
+
+
+def test_an_api_server_that_does_not_answer(run: Run, tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    result = run("pause", "--kubeconfig", written(tmp_path, f"http://127.0.0.1:{port}"))
+    assert result.exit_code == 3
+    assert f"127.0.0.1:{port}" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_no_kubeconfig(run: Run, tmp_path: Path) -> None:
+    result = run("pause", "--kubeconfig", str(tmp_path / "none"))
+    assert result.exit_code == 2
+    assert str(tmp_path / "none") in result.stderr
