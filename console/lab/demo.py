@@ -66,7 +66,7 @@ async def _play(story: Story, directory: Path, logs: Path | None, timeout_s: flo
     async with lab_rig(directory, nodes=NODES, chips=CHIPS, hold_down_s=HOLD_DOWN_S, logs=logs) as rig:
         story.say(f"Redis: {rig.broker.shown}")
         if any(host.library is None for host in rig.hosts.values()):
-            story.say("No C compiler here: no driver library, so chips are polled by npu-smi, every 5 s.")
+            story.say("No C compiler, so no driver library: npu-smi is polled every 5 s instead.")
         workloads.apply(rig.cluster)
         await everything_ready(rig, timeout_s)
         story.say(f"All Ready after {time.monotonic() - started:.1f} s:")

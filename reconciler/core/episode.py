@@ -14,6 +14,7 @@ from reconciler.core.objects import Condition, Pod, Recovery
 from reconciler.core.state import State
 from reconciler.core.triggers import Hit
 from reconciler.core.units import Index
+from reconciler.workloads import members
 from shared.model import Instant
 
 DEADLINE_S = {"Isolating": 60.0, "Deleting": 60.0, "Recreating": 600.0, "WaitingForCapacity": 3600.0}
@@ -58,9 +59,7 @@ class Episode:
         """The pods that would be deleted if it were claimed now."""
         if self.unit is not None:
             return self.unit.pods
-        if self.spec.controller is None:
-            return ()
-        pods = tuple(self.index.by_controller.get(self.spec.controller.uid, ()))
+        pods = members(self.recovery, self.index)
         if self.spec.level == "Pod":
             pods = tuple(pod for pod in pods if pod.metadata.name == self.spec.instance)
         return pods

@@ -31,6 +31,8 @@ _TYPES: dict[str, type[Node] | type[Pod] | type[Recovery] | type[ConfigMap]] = {
     "ConfigMap": ConfigMap,
 }
 _API_VERSIONS = {r.kind: r.api_version for r in WATCHED}
+_LEAN = frozenset({"Deployment", "ReplicaSet", "StatefulSet"})
+"""Kinds of which a cluster has thousands and whose spec, a whole pod template, decides nothing."""
 _KEPT_SESSIONS = 64
 """Retired agent sessions remembered per node; more restarts than this within a report's life do not happen."""
 
@@ -51,8 +53,11 @@ def _decode(kind: str, raw: dict[str, Any] | bytes) -> Node | Pod | Recovery | C
 
 def _named(obj: Any, kind: str) -> Any:
     """Items of a list of built-in kinds carry neither kind nor apiVersion: the row of the kind says both."""
-    if isinstance(obj, Owner) and not obj.kind:
-        return msgspec.structs.replace(obj, kind=kind, api_version=_API_VERSIONS.get(kind, ""))
+    if isinstance(obj, Owner):
+        if not obj.kind:
+            obj = msgspec.structs.replace(obj, kind=kind, api_version=_API_VERSIONS.get(kind, ""))
+        if kind in _LEAN:
+            obj = msgspec.structs.replace(obj, spec={})
     return obj
 
 

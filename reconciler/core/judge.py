@@ -51,7 +51,9 @@ def judge(state: State, name: str, now: Instant) -> Verdict:
     """The verdict on one node, from the newest report, the node object and memory."""
     node, heard = state.nodes.get(name), state.heard.get(name)
     silent = state.reports_ok and now.mono > silent_since(state, heard)
-    dead, storm = _dead(state, name, node, silent, now)
+    # An agent that has never spoken has not fallen silent: a node that has just joined is not Ready either.
+    lost = silent and (node is None or heard is not None)
+    dead, storm = _dead(state, name, node, lost, now)
     record = record_of(node) if node is not None else None
     forgiven = record.released if record is not None else ()
     faults = tuple(fault for fault in heard.report.faults if fault.id not in forgiven) if heard else ()
@@ -80,11 +82,11 @@ def judge(state: State, name: str, now: Instant) -> Verdict:
     )
 
 
-def _dead(state: State, name: str, node: Node | None, silent: bool, now: Instant) -> tuple[bool, bool]:
-    """(dead, held back because of a NotReady storm)."""
+def _dead(state: State, name: str, node: Node | None, lost: bool, now: Instant) -> tuple[bool, bool]:
+    """(dead, held back because of a NotReady storm). lost: its agent was heard once and is silent now."""
     if node is not None and node.ready:
         return False, False
-    if silent:
+    if lost:
         return True, False
     if node is None:
         return False, False  # the object is gone but the agent speaks: it is being re-created

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from reconciler.core import clock
 from reconciler.core.objects import Pod, Recovery
 from reconciler.core.units import Index
+from reconciler.workloads import members
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +25,7 @@ class Replacements:
 def replacements_of(recovery: Recovery, index: Index) -> Replacements:
     spec = recovery.spec
     old = {target.uid for target in spec.targets}
-    controlled = index.by_controller.get(spec.controller.uid, []) if spec.controller else []
-    pods = [pod for pod in controlled if pod.metadata.uid not in old and not pod.terminating]
+    pods = [pod for pod in members(recovery, index) if pod.metadata.uid not in old and not pod.terminating]
     size = spec.size
     if spec.level == "Pod":
         pods = _single(pods, recovery)

@@ -54,6 +54,19 @@ OWNERS = (
     Resource("PodSet", "orchestration.aibrix.ai", "v1alpha1", "podsets", optional=True),
 )
 
+# Rows that are not watched yet stand here.
+OTHER_OWNERS = (
+    Resource("Deployment", "apps", "v1", "deployments", optional=True),
+    Resource("ReplicaSet", "apps", "v1", "replicasets", optional=True),
+    Resource("StatefulSet", "apps", "v1", "statefulsets", optional=True),
+    Resource("LeaderWorkerSet", "leaderworkerset.x-k8s.io", "v1", "leaderworkersets", optional=True),
+    Resource("InferServiceSet", "mindcluster.huawei.com", "v1", "inferservicesets", optional=True),
+    Resource("InferService", "mindcluster.huawei.com", "v1", "inferservices", optional=True),
+    Resource("InstanceSet", "mindcluster.huawei.com", "v1", "instancesets", optional=True),
+    Resource("InferenceService", "ome.io", "v1beta1", "inferenceservices", optional=True),
+    Resource("Job", "batch.volcano.sh", "v1alpha1", "jobs", optional=True),
+)
+
 WATCHED = (NODE, POD, RECOVERY, CONTROL, POD_GROUP, *OWNERS)
 
 _BY_KIND = {(r.api_version, r.kind): r for r in (*WATCHED, EVENT)}

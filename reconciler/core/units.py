@@ -65,6 +65,7 @@ class Index:
 
     def __init__(self, state: State) -> None:
         self.state = state
+        self._by_label: dict[str, Mapping[tuple[str, str], list[Pod]]] = {}
 
     @cached_property
     def by_node(self) -> Mapping[str, list[Pod]]:
@@ -84,6 +85,26 @@ class Index:
         for pods in table.values():
             pods.sort(key=lambda pod: pod.metadata.name)
         return table
+
+    @cached_property
+    def _by_name(self) -> Mapping[tuple[str, str], Owner]:
+        return {(owner.kind, owner.metadata.key): owner for owner in self.state.owners.values()}
+
+    def named(self, kind: str, namespace: str, name: str) -> Owner | None:
+        """An owner by name, for pods that refer to it by a label."""
+        return self._by_name.get((kind, f"{namespace}/{name}"))
+
+    def labelled(self, label: str, namespace: str, value: str) -> list[Pod]:
+        """Pods of a namespace by the value of a label, in order of their names."""
+        if label not in self._by_label:
+            table: dict[tuple[str, str], list[Pod]] = defaultdict(list)
+            for pod in self.state.pods.values():
+                if label in pod.metadata.labels:
+                    table[pod.metadata.namespace, pod.metadata.labels[label]].append(pod)
+            for pods in table.values():
+                pods.sort(key=lambda pod: pod.metadata.name)
+            self._by_label[label] = table
+        return self._by_label[label].get((namespace, value), [])
 
     def owner(self, ref: OwnerReference | None) -> Owner | None:
         return None if ref is None else self.state.owners.get(ref.uid)

@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from reconciler.core.objects import Owner, Pod
+from reconciler.core.memberships import deleted, of_controller, orphan
+from reconciler.core.objects import Owner, Pod, Recovery
 from reconciler.core.units import FAULT_RETRY_TIMES, POD_RESCHEDULING, Index, NoUnit, Unit, label_values, ref_of
 
 _TERMINAL = ("Failed", "Succeeded")
@@ -20,16 +21,14 @@ _ACTIVE_STANDBY = ("mindie-ms-controller", "mindie-ms-coordinator")
 
 
 class AscendJob:
-    controllers = frozenset({"AscendJob"})
-    kinds = controllers
+    controllers = frozenset({"AscendJob.mindxdl.gitee.com"})
+    label = None
+    kinds = frozenset({"AscendJob"})
 
     def unit(self, pod: Pod, index: Index) -> Unit | NoUnit:
-        ref = pod.metadata.controller
-        job = index.owner(ref)
-        if ref is None or job is None:
-            name = ref.name if ref else pod.metadata.name
-            unit_id = f"{pod.metadata.namespace}/{name}"
-            return NoUnit(unit_id, "owner-deleted", f"AscendJob {name} does not exist: nothing would bring it back")
+        job = index.owner(pod.metadata.controller)
+        if job is None:
+            return orphan(pod)
         pods = tuple(index.by_controller.get(job.metadata.uid, ()))
         whole = Unit(
             id=f"{job.metadata.namespace}/{job.metadata.name}",
@@ -50,9 +49,12 @@ class AscendJob:
             )
         return whole
 
+    def members(self, recovery: Recovery, index: Index) -> tuple[Pod, ...]:
+        return of_controller(recovery, index)
+
     def ended(self, owner: Owner) -> tuple[str, str] | None:
-        if owner.metadata.deletion_timestamp:
-            return "owner-deleted", f"AscendJob {owner.metadata.name} is being deleted"
+        if (why := deleted(owner)) is not None:
+            return why
         for condition in owner.status.get("conditions") or ():
             if condition.get("type") in _TERMINAL and condition.get("status") == "True":
                 message = f"AscendJob {owner.metadata.name} is {condition['type']}: it creates no pods any more"

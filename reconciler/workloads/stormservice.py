@@ -7,28 +7,25 @@ Source: AIBrix PodSet and RoleSet controllers (labels, names, owner references).
 
 from __future__ import annotations
 
-from reconciler.core.objects import Owner, Pod
+from reconciler.core.memberships import chain_end, deleted, of_controller, orphan
+from reconciler.core.objects import Owner, Pod, Recovery
 from reconciler.core.units import POD_RESCHEDULING, Index, NoUnit, Unit, ref_of
 
 
 class StormService:
-    controllers = frozenset({"PodSet", "RoleSet"})
+    controllers = frozenset({"PodSet.orchestration.aibrix.ai", "RoleSet.orchestration.aibrix.ai"})
+    label = None
     kinds = frozenset({"StormService", "PodSet", "RoleSet"})
 
     def unit(self, pod: Pod, index: Index) -> Unit | NoUnit:
-        ref = pod.metadata.controller
-        chain = index.chain(ref)
-        if not chain or ref is None:
-            name = ref.name if ref else pod.metadata.name
-            unit_id = f"{pod.metadata.namespace}/{name}"
-            return NoUnit(
-                unit_id, "owner-deleted", f"its controller {name} does not exist: nothing would bring it back"
-            )
+        chain = index.chain(pod.metadata.controller)
+        if not chain:
+            return orphan(pod)
         controller, top = chain[0], chain[-1]
         members = tuple(index.by_controller.get(controller.metadata.uid, ()))
         level, instance, pods = "Instance", controller.metadata.name, members
         size = _pod_set_size(controller) or len(members)
-        if ref.kind == "RoleSet":
+        if controller.kind == "RoleSet":
             size = len(members)
             # The label steers on the pod alone: it is a wish of the role's template, and the RoleSet has several roles.
             if pod.metadata.labels.get(POD_RESCHEDULING) == "on":
@@ -43,13 +40,14 @@ class StormService:
             pods=pods,
             chain=chain,
             size=size,
-            blocked=next((why for owner in chain if (why := self.ended(owner)) is not None), None),
+            blocked=chain_end(chain),
         )
 
+    def members(self, recovery: Recovery, index: Index) -> tuple[Pod, ...]:
+        return of_controller(recovery, index)
+
     def ended(self, owner: Owner) -> tuple[str, str] | None:
-        if owner.metadata.deletion_timestamp:
-            return "owner-deleted", f"{owner.kind} {owner.metadata.name} is being deleted"
-        return None
+        return deleted(owner)
 
 
 def _pod_set_size(controller: Owner) -> int:

@@ -2,9 +2,13 @@
 
 from pathlib import Path
 
+import pytest
+
 from agent.config import AgentConfig, Paths
 from agent.scan import scan
 from console.lab.host import SimHost
+
+pytestmark = pytest.mark.slow
 
 
 def config(host: SimHost, directory: Path, *, dcmi: str) -> AgentConfig:

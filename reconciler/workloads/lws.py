@@ -1,0 +1,62 @@
+"""LeaderWorkerSet (leaderworkerset.x-k8s.io): the group of one leader and its workers restarts, other groups go on.
+
+Leader and workers have different StatefulSets as controllers, and a new leader brings new ones: a group is known by its
+labels. Source: LeaderWorkerSet controller (labels, names).
+"""
+
+from __future__ import annotations
+
+from reconciler.core.memberships import chain_end, deleted, orphan
+from reconciler.core.objects import Owner, Pod, Recovery
+from reconciler.core.units import Index, NoUnit, Unit, ref_of
+
+_NAME = "leaderworkerset.sigs.k8s.io/name"
+_GROUP = "leaderworkerset.sigs.k8s.io/group-index"
+
+
+class LeaderWorkerSet:
+    controllers = frozenset[str]()
+    label = _NAME
+    kinds = frozenset({"LeaderWorkerSet"})
+
+    def unit(self, pod: Pod, index: Index) -> Unit | NoUnit:
+        name, group = pod.metadata.labels[_NAME], pod.metadata.labels.get(_GROUP, "")
+        owner = index.named("LeaderWorkerSet", pod.metadata.namespace, name)
+        if owner is None:
+            return orphan(pod)
+        pods = _group(index, pod.metadata.namespace, name, group)
+        leader = f"{name}-{group}"
+        chain = (*index.chain(pod.metadata.controller), owner)
+        return Unit(
+            id=f"{pod.metadata.namespace}/{name}/{leader}",
+            namespace=pod.metadata.namespace,
+            instance=leader,
+            level="Instance",
+            workload=ref_of(owner),
+            controller=ref_of(owner),
+            pods=pods,
+            chain=chain,
+            size=_size(owner) or len(pods),
+            blocked=chain_end((owner,)),
+        )
+
+    def members(self, recovery: Recovery, index: Index) -> tuple[Pod, ...]:
+        group = recovery.spec.instance.rpartition("-")[2]
+        return _group(index, recovery.metadata.namespace, recovery.spec.workload.name, group)
+
+    def ended(self, owner: Owner) -> tuple[str, str] | None:
+        return deleted(owner)
+
+
+def _group(index: Index, namespace: str, name: str, group: str) -> tuple[Pod, ...]:
+    pods = index.labelled(_NAME, namespace, name)
+    return tuple(pod for pod in pods if pod.metadata.labels.get(_GROUP) == group)
+
+
+def _size(owner: Owner) -> int:
+    template = owner.spec.get("leaderWorkerTemplate")
+    size = template.get("size") if isinstance(template, dict) else None
+    return size if isinstance(size, int) else 0
+
+
+WORKLOAD = LeaderWorkerSet()
