@@ -22,6 +22,7 @@ class Source(Protocol):
     """What the API asks of the replica that it stands in.
 
     newest: state and plan of the leader, None on a replica that does not lead (or has not planned yet).
+    policy_error: why the newest policy.toml is refused.
     """
 
     metrics: Metrics
@@ -30,6 +31,8 @@ class Source(Protocol):
     def newest(self) -> tuple[State, Plan] | None: ...
 
     def leader(self) -> str: ...
+
+    def policy_error(self) -> str | None: ...
 
     def not_synced(self) -> list[str]: ...
 
@@ -46,6 +49,7 @@ def application(source: Source) -> web.Application:
             web.get("/livez", api.livez),
             web.get("/readyz", api.readyz),
             web.get("/metrics", metrics_handler(source.metrics.registry)),
+            web.get("/v1/warden", api.leads(api.warden)),
             web.get("/v1/nodes", api.leads(api.nodes)),
             web.get("/v1/nodes/{node}", api.leads(api.node)),
             web.get("/v1/faults", api.leads(api.faults)),
@@ -85,6 +89,9 @@ class _Api:
     async def recoveries(self, _request: web.Request) -> web.Response:
         return list_response(views.recoveries(self._source.watched()))
 
+    def warden(self, _request: web.Request, state: State, _plan: Plan) -> web.Response:
+        return json_response(views.warden(state, self._source.leader(), self._source.policy_error()))
+
     def nodes(self, _request: web.Request, state: State, _plan: Plan) -> web.Response:
         return list_response(views.nodes(state, aio.now()))
 
@@ -114,5 +121,7 @@ class _Api:
             case _:
                 found = views.why_workload(state, plan, name)
         if found is None:
-            return problem(404, f"No such {kind}", f"nothing is known of {kind} {name!r}")
+            meant = views.similar(state, name)
+            hint = f"; known: {', '.join(meant)}" if meant else ""
+            return problem(404, f"No such {kind}", f"nothing is known of {kind} {name!r}{hint}")
         return json_response(found)

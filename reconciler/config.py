@@ -88,11 +88,15 @@ def load_config(path: Path | None) -> ReconcilerConfig:
 
 
 class PolicyFile:
-    """policy.toml on disk. A bad one is refused with one line that names the key, and the old one stays in force."""
+    """policy.toml on disk. A bad one is refused with one line that names the key, and the old one stays in force.
+
+    `error` is that line for as long as the newest file is refused.
+    """
 
     def __init__(self, path: str | None) -> None:
         self._path = Path(path) if path else None
         self._stamp: tuple[int, int] | None = None
+        self.error: str | None = None
         self.policy = Policy()
         if self._path is not None:
             self._stamp = self._look()
@@ -109,8 +113,10 @@ class PolicyFile:
         try:
             self.policy = load_toml(self._path, Policy)
         except ConfigError as exc:
+            self.error = str(exc)
             log.error("policy refused, the previous one stays in force: %s", exc)
             return False
+        self.error = None
         log.info("policy %s: read again, in force from now on", self._path)
         return True
 

@@ -100,6 +100,9 @@ class Service:
     def leader(self) -> str:
         return self.lease.current
 
+    def policy_error(self) -> str | None:
+        return self._policy.error
+
     def bad_messages(self) -> list[BadMessage]:
         return list(self.inbox.bad.values()) if self.inbox else []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
@@ -10,32 +11,55 @@ import msgspec
 
 from reconciler.core import why
 from reconciler.core.actions import Action, Hold, Plan
-from reconciler.core.judge import Verdict, judge
+from reconciler.core.judge import Verdict, few, judge
 from reconciler.core.objects import Node, Pod, Recovery
-from reconciler.core.state import State
-from reconciler.core.taints import current_want
+from reconciler.core.state import Heard, State
+from reconciler.core.taints import current_want, record_of
 from reconciler.core.units import Index
 from reconciler.workloads import unit_of
 from shared.model import Instant
 
 Json = dict[str, Any]
 
+MAX_SIMILAR = 5
+
+
+def warden(state: State, leader: str, policy_error: str | None) -> Json:
+    """What keeps the warden itself from acting, None or False where nothing does.
+
+    paused: the reason a person gave. policy_error: why the newest policy.toml is refused; the one before is in force.
+    """
+    return {
+        "leader": leader,
+        "paused": state.paused,
+        "observe_only": state.policy.observe_only,
+        "policy_error": policy_error,
+    }
+
 
 def node(state: State, name: str, now: Instant) -> Json:
-    """One node: verdict, isolation, age of its report, open faults. A name that only a report knows is shown too."""
+    """One node: verdict, isolation, age of its report, all open faults. A name that only a report knows is shown too.
+
+    released: ids of the open faults in spite of which a person has given the node back.
+    """
     known, heard, verdict = state.nodes.get(name), state.heard.get(name), judge(state, name, now)
     standing = current_want(known) if known else None
     report = heard.report if heard else None
+    released = _released(known, heard)
+    reasons = list(verdict.reasons)
+    if released:
+        reasons.append(f"released by hand in spite of {', '.join(few(released))}")
     return {
         "name": name,
-        "verdict": _word(verdict, known),
+        "verdict": _word(verdict, known, released),
         "ready": known.ready if known else None,
         "taint": {"value": standing.value, "effect": standing.effect} if standing else None,
-        "reasons": list(verdict.reasons),
+        "reasons": reasons,
         "report_age_s": round(now.mono - heard.at, 3) if heard else None,
         "agent": msgspec.to_builtins(report.agent) if report else None,
         "chips": len(report.chips) if report else None,
-        "faults": [msgspec.to_builtins(fault) for fault in verdict.faults],
+        "faults": [msgspec.to_builtins(fault) for fault in report.faults] if report else [],
+        "released": released,
         "unknown": [msgspec.to_builtins(item) for item in report.unknown] if report else [],
     }
 
@@ -45,13 +69,20 @@ def nodes(state: State, now: Instant) -> list[Json]:
     return [node(state, name, now) for name in sorted(state.nodes)]
 
 
-def _word(verdict: Verdict, known: Node | None) -> str:
-    """dead | fault | unknown | ok: what cannot be seen is never ok."""
+def _released(known: Node | None, heard: Heard | None) -> list[str]:
+    record = record_of(known) if known else None
+    return [fault.id for fault in heard.report.faults if fault.id in record.released] if record and heard else []
+
+
+def _word(verdict: Verdict, known: Node | None, released: list[str]) -> str:
+    """dead | fault | unknown | released | ok: what cannot be seen, or was only forgiven, is never ok."""
     if verdict.dead or (known is None and verdict.silent):
         return "dead"
     if verdict.want is not None:
         return "fault"
-    return "unknown" if verdict.blind else "ok"
+    if verdict.blind:
+        return "unknown"
+    return "released" if released else "ok"
 
 
 def faults(state: State) -> list[Json]:
@@ -159,3 +190,15 @@ def _holds(state: State, newest: Plan, concerns: Any) -> list[Json]:
         if concerns(subject):
             found += holds
     return [msgspec.to_builtins(hold) for hold in found]
+
+
+def similar(state: State, asked: str) -> list[str]:
+    """Nodes, pods and units that a person may have meant by a name that is none of them, a few of them."""
+    index = Index(state)
+    units = {unit_of(pod, index).id for pod in state.pods.values()} | {r.spec.unit for r in state.recoveries.values()}
+    known = sorted({*state.nodes, *state.pods, *units} - {asked})
+    last = asked.rstrip("/").rpartition("/")[2]
+    for text in (asked, last):
+        if text and (found := [name for name in known if text in name]):
+            return found[:MAX_SIMILAR]
+    return difflib.get_close_matches(asked, known, MAX_SIMILAR)

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from shared.config_hints import hint
+
 T = TypeVar("T")
 
 
@@ -21,7 +23,7 @@ def load_toml(path: Path, kind: type[T]) -> T:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as exc:
         raise ConfigError(f"{path}: cannot be read: {exc.strerror or exc}") from exc
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise ConfigError(f"{path}: not TOML: {exc}") from exc
     return convert(raw, kind, source=str(path))
 
@@ -31,7 +33,7 @@ def convert(raw: dict[str, Any], kind: type[T], *, source: str) -> T:
     try:
         return msgspec.convert(raw, kind)
     except msgspec.ValidationError as exc:
-        raise ConfigError(f"{source}: {exc}") from exc
+        raise ConfigError(f"{source}: {exc}{hint(str(exc), kind)}") from exc
 
 
 def merged(base: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:

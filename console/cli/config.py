@@ -12,7 +12,7 @@ from typing import Any
 import click
 import msgspec
 
-from console.cli.errors import FINDING, Unusable
+from console.cli.errors import USAGE, Unusable
 from console.cli.output import json_option, print_json
 from console.cli.toml import dump
 from shared.config import ConfigError
@@ -48,7 +48,7 @@ def kinds() -> tuple[Kind, ...]:
 kind_option = click.option(
     "--kind",
     type=click.Choice(["policy", "agent", "reconciler"]),
-    help="Which file it is; told by its tables when left out.",
+    help="Which file it is; told by its tables, then by its name, when left out.",
 )
 
 
@@ -62,7 +62,10 @@ def config() -> None:
 @kind_option
 @json_option
 def check(file: Path, kind: str | None, as_json: bool) -> None:
-    """Say whether FILE can be used: unknown keys and wrong values are named. Exit code 1 when it cannot."""
+    """Say whether FILE can be used: unknown keys and wrong values are named.
+
+    Exit codes: 0 it can, 2 it cannot be read, or a key or value in it cannot be used.
+    """
     chosen = _kind_of(file, kind)
     try:
         chosen.load(file)
@@ -71,7 +74,7 @@ def check(file: Path, kind: str | None, as_json: bool) -> None:
             print_json({"file": str(file), "kind": chosen.name, "ok": False, "error": str(exc)})
         else:
             click.echo(str(exc), err=True)
-        sys.exit(FINDING)
+        sys.exit(USAGE)
     if as_json:
         print_json({"file": str(file), "kind": chosen.name, "ok": True, "error": None})
     else:
@@ -83,7 +86,10 @@ def check(file: Path, kind: str | None, as_json: bool) -> None:
 @kind_option
 @json_option
 def show(file: Path | None, kind: str | None, as_json: bool) -> None:
-    """Print every setting that holds with FILE, the defaults included. Without FILE: the defaults of --kind."""
+    """Print every setting that holds with FILE, the defaults included. Without FILE: the defaults of --kind.
+
+    Exit code 2: FILE cannot be read, or a key or value in it cannot be used.
+    """
     if file is None and kind is None:
         raise click.UsageError("name a FILE, or a --kind to see its defaults")
     chosen = _kind_of(file, kind) if file is not None else next(k for k in kinds() if k.name == kind)
@@ -98,17 +104,21 @@ def show(file: Path | None, kind: str | None, as_json: bool) -> None:
 
 
 def _kind_of(file: Path, name: str | None) -> Kind:
-    """The kind asked for, or the one whose tables the file has."""
+    """The kind asked for, or the one whose tables the file has, or the one that its name says."""
     known = kinds()
     if name is not None:
         return next(kind for kind in known if kind.name == name)
     found = _tables(file)
     scores = {kind.name: len(found & kind.keys) for kind in known}
     best = [kind for kind in known if scores[kind.name] == max(scores.values())]
-    if len(best) > 1:
-        options = " or ".join(kind.name for kind in best)
-        raise Unusable(f"{file}: its tables do not tell what it is ({options}): say so with --kind")
-    return best[0]
+    if len(best) == 1:
+        return best[0]
+    if named := [kind for kind in best if kind.name == file.stem]:
+        return named[0]
+    options = " or ".join(kind.name for kind in best)
+    strange = sorted(found - set().union(*(kind.keys for kind in known)))
+    unknown = f" (unknown: {', '.join(strange)})" if strange else ""
+    raise Unusable(f"{file}: its tables{unknown} do not tell what it is ({options}): say so with --kind")
 
 
 def _tables(file: Path) -> set[str]:
@@ -116,6 +126,6 @@ def _tables(file: Path) -> set[str]:
         content: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as exc:
         raise Unusable(f"{file}: cannot be read: {exc.strerror or exc}") from exc
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise Unusable(f"{file}: not TOML: {exc}") from exc
     return set(content)

@@ -37,7 +37,7 @@ class Brakes:
 
     def restart(self, nodes: Iterable[str]) -> tuple[str, str] | None:
         """Why pods on these nodes are not to be restarted now, although their nodes are tainted."""
-        for name in nodes:
+        for name in dict.fromkeys(nodes):
             verdict = self._verdicts.get(name)
             if verdict is not None and not verdict.dead and self._suspect(verdict.faults):
                 return "common-cause", self._suspicion(verdict.faults)

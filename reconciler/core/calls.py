@@ -57,6 +57,8 @@ class Outcome:
     message: str = ""
     seen: tuple[dict[str, Any], ...] = ()
     gone: tuple[tuple[str, str, str], ...] = ()
+    deletes: int = 0
+    """Pods whose deletion began with this."""
 
 
 Step = Generator[Call, Reply, Outcome]

@@ -55,23 +55,31 @@ def _delete_each(action: DeletePods) -> Step:
     seen: list[dict[str, Any]] = []
     gone: list[tuple[str, str, str]] = []
     refused: Reply | None = None
+    begun = 0
     for victim in action.victims:
         key = f"{victim.namespace}/{victim.name}"
         path = POD.path(victim.namespace, victim.name)
         reply = yield Call("GET", path)
         if reply.ok and reply.body["metadata"]["uid"] == victim.uid:
+            first = not reply.body["metadata"].get("deletionTimestamp")
             options: dict[str, Any] = {"preconditions": {"uid": victim.uid}}
             if victim.grace_s is not None:
                 options["gracePeriodSeconds"] = victim.grace_s
-            reply = yield Call("DELETE", path, {"apiVersion": "v1", "kind": "DeleteOptions", **options})
-            if reply.ok:
-                lingers = (reply.body.get("metadata") or {}).get("deletionGracePeriodSeconds")
-                if reply.body.get("kind") == "Pod" and lingers:
-                    seen.append(reply.body)
+            answer = yield Call("DELETE", path, {"apiVersion": "v1", "kind": "DeleteOptions", **options})
+            if answer.ok:
+                begun += first
+                lingers = (answer.body.get("metadata") or {}).get("deletionGracePeriodSeconds")
+                if answer.body.get("kind") == "Pod" and lingers:
+                    seen.append(answer.body)
                 else:
                     gone.append(("Pod", key, victim.uid))
                 continue
-        if reply.status in (404, 409):
+            # A conflict means another UID, or only that the object was being written: look which.
+            reply = (yield Call("GET", path)) if answer.status == 409 else answer
+            if reply.ok and reply.body["metadata"]["uid"] == victim.uid:
+                refused = answer
+                continue
+        if reply.status == 404:
             gone.append(("Pod", key, victim.uid))  # this incarnation is no more, whoever ended it
         elif reply.ok:
             gone.append(("Pod", key, victim.uid))
@@ -80,5 +88,5 @@ def _delete_each(action: DeletePods) -> Step:
             refused = reply
     if refused is not None:
         refusal = failed(refused, f"delete of pods of {action.recovery.spec.unit}")
-        return Outcome(False, refusal.reason, refusal.message, tuple(seen), tuple(gone))
-    return Outcome(True, seen=tuple(seen), gone=tuple(gone))
+        return Outcome(False, refusal.reason, refusal.message, tuple(seen), tuple(gone), begun)
+    return Outcome(True, seen=tuple(seen), gone=tuple(gone), deletes=begun)

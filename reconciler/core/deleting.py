@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import dataclasses
+from collections.abc import Iterable, Iterator
 
 from reconciler.core import clock
 from reconciler.core.actions import Action, DeletePods, Hold, Victim
 from reconciler.core.episode import Episode, overdue, without_cause
 from reconciler.core.objects import Pod
+from reconciler.core.state import State
+from reconciler.workloads import members
 
 
 def deleting(episode: Episode) -> Iterator[Action | Hold]:
     state, spec = episode.state, episode.spec
+    # Only what belongs to the unit: a target may have been edited by hand, or its controller have let the pod go.
+    mine = {pod.metadata.uid for pod in members(episode.recovery, episode.index)}
     live: list[Pod] = []
     for target in spec.targets:
         pod = state.pods.get(f"{episode.namespace}/{target.pod}")
-        if pod is not None and pod.metadata.uid == target.uid:
+        if pod is not None and pod.metadata.uid == target.uid and target.uid in mine:
             live.append(pod)
     if not live:
         deleted = episode.status.times.deleted or episode.stamp
@@ -27,24 +32,38 @@ def deleting(episode: Episode) -> Iterator[Action | Hold]:
         yield from without_cause(episode)
         return
     victims = [victim for pod in live if (victim := victim_of(episode, pod)) is not None]
-    room = state.policy.budget.deletes_per_min - len(state.memory.deletes)
     if victims and not state.watch_ok:
         yield Hold(spec.unit, "stale-report", "the view of the cluster is older than 60 s: nothing is deleted from it")
     elif victims and state.paused:
         yield Hold(spec.unit, "paused", f"would delete {len(victims)} pods; {state.paused}")
-    elif victims and room <= 0:
-        yield Hold(spec.unit, "budget", f"{state.policy.budget.deletes_per_min} pods were deleted in the last minute")
-        episode.alarm.ring(state.memory.deletes[0] + 60)
     elif victims:
         nodes = episode.isolated_nodes(tuple(target.node for target in spec.targets))
         owners = [spec.workload]
         if spec.controller is not None and spec.controller.uid != spec.workload.uid:
             owners.append(spec.controller)
-        yield DeletePods(episode.recovery, tuple(victims[:room]), nodes, tuple(owners))
+        yield DeletePods(episode.recovery, tuple(victims), nodes, tuple(owners))
     elif episode.status.times.deleted is None:
         yield episode.to("Deleting", message="the old pods are terminating", deleted=episode.stamp)
     else:
         yield from overdue(episode)
+
+
+def rationed(state: State, items: Iterable[Action | Hold], alarm: clock.Alarm) -> Iterator[Action | Hold]:
+    """The plan within the deletes of a minute: units in the plan's order, what does not fit waits."""
+    limit = state.policy.budget.deletes_per_min
+    room = limit - len(state.memory.deletes)
+    for item in items:
+        if not isinstance(item, DeletePods) or len(item.victims) <= room:
+            room -= len(item.victims) if isinstance(item, DeletePods) else 0
+            yield item
+            continue
+        if state.memory.deletes:
+            alarm.ring(state.memory.deletes[0] + 60)
+        if room > 0:
+            yield dataclasses.replace(item, victims=item.victims[:room])
+            room = 0
+        else:
+            yield Hold(item.recovery.spec.unit, "budget", f"{limit} pods a minute are deleted: the next ones wait")
 
 
 def victim_of(episode: Episode, pod: Pod) -> Victim | None:
@@ -62,11 +81,8 @@ def victim_of(episode: Episode, pod: Pod) -> Victim | None:
     given = meta.deletion_grace_period_seconds or 0
     if episode.spec.method == "force" and given > 1:
         return Victim(meta.namespace, meta.name, meta.uid, 1)
-    deadline = clock.parse(meta.deletion_timestamp)
-    if deadline is None:
-        return None
     patience = policy.force_after_s if episode.spec.method == "force" else policy.grace_over_time_s
-    waited = now.wall - (deadline - given)
+    waited = now.mono - episode.state.memory.ending_since.get(meta.uid, now.mono)
     if waited >= patience:
         return Victim(meta.namespace, meta.name, meta.uid, 0)
     episode.alarm.ring(now.mono + patience - waited)

@@ -69,11 +69,15 @@ class Episode:
         return bool(self.spec.escalated_from) and not all(pod.ready for pod in pods)
 
     def isolated_nodes(self, pods: tuple[str | None, ...]) -> tuple[str, ...]:
-        """Nodes of the cause and of the pods that are to carry our taint; a node that is gone needs none."""
-        names = {name for name in pods if name and (v := self.verdicts.get(name)) and v.want} | set(
-            self.spec.cause.nodes
-        )
-        return tuple(sorted(name for name in names if name in self.state.nodes))
+        """Nodes of the cause and of the pods that are to carry our taint.
+
+        A node that is gone needs none, nor does one that is known to be well again, or was released by a person.
+        """
+        causes = self.spec.cause.nodes
+        found = {
+            name: self.verdicts[name] for name in (*pods, *causes) if name is not None and name in self.state.nodes
+        }
+        return tuple(sorted(n for n, v in found.items() if v.want is not None or (n in causes and v.blind)))
 
 
 def without_cause(episode: Episode) -> Iterator[Action | Hold]:

@@ -11,6 +11,7 @@ import msgspec
 from reconciler.core import clock, retries
 from reconciler.core.actions import Action, Hold, OpenRecovery
 from reconciler.core.brakes import Brakes
+from reconciler.core.judge import few
 from reconciler.core.objects import Cause, Recovery, RecoverySpec, RecoveryStatus, Times
 from reconciler.core.state import State
 from reconciler.core.triggers import Hit, Hits, sub_health_method
@@ -136,16 +137,16 @@ def _no_retry(state: State, unit: Unit, index: Index) -> Hold | None:
 
 def _open(state: State, unit: Unit, hits: Sequence[Hit], method: str, charge: int, now: Instant) -> OpenRecovery:
     nodes = tuple(sorted({hit.node for hit in hits if hit.node and hit.kind != "Software"}))
-    seen = [hit.since_wall for hit in hits if hit.since_wall is not None and hit.since_wall <= now.wall]
+    seen = [hit.since_wall for hit in hits if hit.since_wall is not None and 0 <= hit.since_wall <= now.wall]
     spec = RecoverySpec(
         workload=unit.workload,
         unit=unit.id,
         instance=unit.instance,
         level=unit.level,
         method=method,
-        cause=Cause(hits[0].kind if hits else "Hardware", tuple(sorted({hit.fault for hit in hits})), nodes),
+        cause=Cause(hits[0].kind if hits else "Hardware", few(sorted({hit.fault for hit in hits})), nodes),
         controller=unit.controller,
-        size=unit.size,
+        size=unit.size or len(unit.pods),
         origin="drill" if hits and all(hit.origin == "drill" for hit in hits) else "probe",
     )
     detected = clock.rfc3339(min(seen, default=now.wall))
@@ -164,8 +165,12 @@ def _name(state: State, unit: Unit) -> str:
     An episode is the unit's present pods and how many recoveries the unit has had before.
     """
     before = sum(1 for recovery in state.recoveries.values() if recovery.spec.unit == unit.id)
-    text = "/".join([unit.id, str(before), *sorted(pod.metadata.uid for pod in unit.pods)])
-    return f"{unit.workload.name[:40].rstrip('-.')}-{hashlib.sha256(text.encode()).hexdigest()[:10]}"
+    while True:
+        text = "/".join([unit.id, str(before), *sorted(pod.metadata.uid for pod in unit.pods)])
+        name = f"{unit.workload.name[:40].rstrip('-.')}-{hashlib.sha256(text.encode()).hexdigest()[:10]}"
+        if f"{unit.namespace}/{name}" not in state.recoveries:
+            return name
+        before += 1  # earlier ones were removed by somebody: that name has been used
 
 
 def open_of(state: State) -> dict[str, Recovery]:

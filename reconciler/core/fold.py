@@ -5,7 +5,7 @@ Every function here is deterministic: same world, same input, same result. None 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -35,6 +35,9 @@ _LEAN = frozenset({"Deployment", "ReplicaSet", "StatefulSet"})
 """Kinds of which a cluster has thousands and whose spec, a whole pod template, decides nothing."""
 _KEPT_SESSIONS = 64
 """Retired agent sessions remembered per node; more restarts than this within a report's life do not happen."""
+
+_KEPT_BURIED = 10_000
+"""Objects that have gone of late; an answer of ours is overtaken by seconds, not by so many deletions."""
 
 
 class BadObject(ValueError):
@@ -99,7 +102,12 @@ def observe(world: World, kind: str, change: str, raw: dict[str, Any] | bytes) -
         return
     if change == "gone":
         table.pop(key, None)
+        world.buried[kind, key] = _version(obj.metadata)
+        if len(world.buried) > _KEPT_BURIED:
+            del world.buried[next(iter(world.buried))]
         return
+    if held is None and 0 < _version(obj.metadata) <= world.buried.get((kind, key), 0):
+        return  # the answer to a write of ours, overtaken by the watch: nothing would ever show it gone again
     table[key] = _named(obj, kind)
 
 
@@ -173,7 +181,7 @@ def outcome(world: World, action: Action, result: Outcome, now: Instant) -> None
         world.memory.wanted.pop(action.node.metadata.name, None)
         world.memory.asking.pop(action.node.metadata.name, None)
     if isinstance(action, DeletePods):
-        world.memory.deletes.extend(now.mono for _ in result.gone)
+        world.memory.deletes.extend([now.mono] * result.deletes)
 
 
 def advance(world: World, now: Instant) -> None:
@@ -185,14 +193,36 @@ def advance(world: World, now: Instant) -> None:
         memory.reports_since = now.mono
     memory.deletes[:] = [at for at in memory.deletes if now.mono - at < 60]
     _since(memory.not_ready_since, {n for n, node in world.nodes.items() if not node.ready}, now.mono)
-    _since(memory.gone_since, {n for n in world.heard if n not in world.nodes}, now.mono)
     _since(memory.tainted_since, {n for n, node in world.nodes.items() if current_want(node)}, now.mono)
     _since(
         memory.first_heard,
         {(node, fault.id) for node, said in world.heard.items() for fault in said.report.faults},
         now.mono,
     )
+    _since(memory.ending_since, set(_ending(world)), now.mono)
+    _since(memory.waiting_since, set(_waiting(world)), now.mono)
     _remember_wanted(world, now)
+
+
+def _ending(world: World) -> Iterator[str]:
+    """UIDs of the targets of open recoveries that are terminating."""
+    for recovery in world.recoveries.values():
+        if recovery.open:
+            for target in recovery.spec.targets:
+                pod = world.pods.get(f"{recovery.metadata.namespace}/{target.pod}")
+                if pod is not None and pod.metadata.uid == target.uid and pod.terminating:
+                    yield target.uid
+
+
+def _waiting(world: World) -> Iterator[tuple[str, bool]]:
+    """(UID, bound) of pods that are not Ready, of controllers with a pod-level recovery."""
+    single = [r.spec.controller for r in world.recoveries.values() if r.open and r.spec.level == "Pod"]
+    controllers = {controller.uid for controller in single if controller is not None}
+    if controllers:
+        for pod in world.pods.values():
+            ref = pod.metadata.controller
+            if ref is not None and ref.uid in controllers and not pod.ready:
+                yield pod.metadata.uid, bool(pod.node)
 
 
 def _since(table: dict[Any, float], holds: set[Any], at: float) -> None:

@@ -34,12 +34,12 @@ def _taint(
 ) -> Iterator[Action | Hold]:
     if verdict.storm:
         yield Hold(verdict.node, "common-cause", "NotReady, but so are too many nodes at once: the view is suspect")
+    if RELEASE_ANNOTATION in node.metadata.annotations:
+        yield _released_by_hand(state, verdict, node, now)
+        return
     if verdict.opted_out:
         if verdict.reasons:
             yield Hold(verdict.node, "opt-out", f"left alone by its label; open: {'; '.join(verdict.reasons)}")
-        return
-    if RELEASE_ANNOTATION in node.metadata.annotations:
-        yield _released_by_hand(state, verdict, node, now)
         return
     standing, due = current_want(node), _due(state, verdict, now, alarm)
     if due is not None:

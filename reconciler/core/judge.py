@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reconciler.core.objects import Node
@@ -12,6 +13,9 @@ from shared.names import CODE_MONITOR_BLIND, ISOLATE_ANNOTATION, OPT_OUT_LABEL
 
 FIRST_MINUTE_S = 60.0
 """A leader this young takes nobody for silent: the agents' next reports are on their way."""
+
+MAX_TEXTS = 20
+MAX_TEXT = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,12 @@ class Verdict:
     want: Wanted | None
     reasons: tuple[str, ...]
     faults: tuple[Fault, ...]
+
+
+def few(texts: Sequence[str]) -> tuple[str, ...]:
+    """As many as a person reads, the rest counted: they go into objects whose size the API server limits."""
+    shown = tuple(text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}..." for text in texts[:MAX_TEXTS])
+    return shown if len(texts) <= MAX_TEXTS else (*shown, f"and {len(texts) - MAX_TEXTS} more")
 
 
 def silent_since(state: State, heard: Heard | None) -> float:
@@ -77,7 +87,7 @@ def judge(state: State, name: str, now: Instant) -> Verdict:
         storm=storm,
         opted_out=opted_out,
         want=candidates[0][0] if candidates and not opted_out else None,
-        reasons=tuple(text for _, text in candidates),
+        reasons=few([text for _, text in candidates]),
         faults=faults,
     )
 

@@ -29,6 +29,7 @@ class Meta(_K8s, frozen=True):
     namespace: str = ""
     resource_version: str = ""
     generation: int = 0
+    generate_name: str = ""
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
     deletion_grace_period_seconds: int | None = None

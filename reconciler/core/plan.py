@@ -8,6 +8,7 @@ from __future__ import annotations
 from reconciler.core.actions import Action, Hold, Plan
 from reconciler.core.brakes import Brakes
 from reconciler.core.clock import Alarm
+from reconciler.core.deleting import rationed
 from reconciler.core.episodes import open_of, plan_escalated, plan_new, strike, struck_of
 from reconciler.core.isolation import plan_node
 from reconciler.core.judge import Verdict, judge, silent_since
@@ -39,6 +40,7 @@ def plan(state: State, now: Instant) -> Plan:
         if struck[key].unit.id not in opened:
             out += plan_new(state, struck[key], index, brakes, now)
 
+    out = list(rationed(state, out, alarm))
     _ring(state, verdicts, alarm)
     holds = tuple(item for item in out if isinstance(item, Hold))
     actions = tuple(item for item in out if not isinstance(item, Hold))

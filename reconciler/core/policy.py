@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import re
+from typing import Annotated, Literal
 
 import msgspec
 
 from shared.model import FaultLevel
+
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=10 * 365 * 86400)]
+"""A duration: neither negative nor for ever, and so never infinite or not a number."""
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Count = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -14,45 +20,45 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Detect(_Table, frozen=True):
-    agent_silent_after_s: float = 45
-    not_ready_after_s: float = 60
-    not_ready_storm: float = 0.34
+    agent_silent_after_s: Seconds = 45
+    not_ready_after_s: Seconds = 60
+    not_ready_storm: Share = 0.34
 
 
 class Isolation(_Table, frozen=True):
-    hold_down_s: float = 300
-    hold_down_max_s: float = 3600
-    probation_s: float = 0
-    reboot_probation_s: float = 86400
+    hold_down_s: Seconds = 300
+    hold_down_max_s: Seconds = 3600
+    probation_s: Seconds = 0
+    reboot_probation_s: Seconds = 86400
     scope: Literal["node", "chip"] = "node"
 
 
 class Reschedule(_Table, frozen=True):
-    settle_s: float = 0.25
-    restart_request_after_s: float = 60
-    force_after_s: float = 10
-    grace_over_time_s: float = 900
-    pod_bind_timeout_s: float = 60
-    pod_ready_timeout_s: float = 600
-    software_join_s: float = 60
+    settle_s: Seconds = 0.25
+    restart_request_after_s: Seconds = 60
+    force_after_s: Seconds = 10
+    grace_over_time_s: Seconds = 900
+    pod_bind_timeout_s: Seconds = 60
+    pod_ready_timeout_s: Seconds = 600
+    software_join_s: Seconds = 60
     last_state_exits: bool = False
 
 
 class Budget(_Table, frozen=True):
     restarting: str = "10%"
-    deletes_per_min: int = 60
+    deletes_per_min: Count = 60
 
 
 class Breaker(_Table, frozen=True):
     nodes: str = "50%"
-    window_s: float = 300
-    min_nodes: int = 3
+    window_s: Seconds = 300
+    min_nodes: Annotated[int, msgspec.Meta(ge=0)] = 3
 
 
 class CommonCause(_Table, frozen=True):
-    nodes: int = 5
-    share: float = 0.03
-    window_s: float = 30
+    nodes: Count = 5
+    share: Share = 0.03
+    window_s: Seconds = 30
 
 
 class Domains(_Table, frozen=True):
@@ -119,6 +125,6 @@ class Policy(_Table, frozen=True):
 def share(text: str, of: int, *, key: str = "share") -> int:
     """`"10%"` of `of`, rounded down; `"7"` is seven. Raises ValueError that names the key."""
     number = text.removesuffix("%")
-    if not number.isdigit() or (text.endswith("%") and int(number) > 100):
-        raise ValueError(f'{key}: {text!r} is neither a percentage such as "10%" nor a count such as "7"')
+    if not re.fullmatch(r"[0-9]{1,9}", number) or (text.endswith("%") and int(number) > 100):
+        raise ValueError(f'{key}: {text[:40]!r} is neither a percentage such as "10%" nor a count such as "7"')
     return of * int(number) // 100 if text.endswith("%") else int(number)

@@ -14,11 +14,11 @@ from reconciler.core.actions import Action, Claim, Hold, Progress
 from reconciler.core.deleting import deleting
 from reconciler.core.episode import Episode, overdue, without_cause
 from reconciler.core.episodes import Struck
-from reconciler.core.judge import Verdict
+from reconciler.core.judge import Verdict, few
 from reconciler.core.objects import Cause, Recovery, Target
 from reconciler.core.recreating import recreating
 from reconciler.core.state import State
-from reconciler.core.units import Index
+from reconciler.core.units import Index, method_of
 from reconciler.workloads import ended
 from shared.model import Instant
 
@@ -79,6 +79,9 @@ def _isolating(episode: Episode) -> Iterator[Action | Hold]:
     if not pods:
         yield episode.to("Superseded", reason="owner-deleted", message="no pod of the unit is left to restart")
         return
+    if episode.unit is not None and (allowed := method_of(episode.unit, episode.index)).name is None:
+        yield episode.to("Aborted", reason=allowed.reason, message=f"nothing was deleted: {allowed.message}")
+        return
     nodes = episode.isolated_nodes(tuple(pod.node for pod in pods))
     settled_at = 0.0
     for name in nodes:
@@ -97,7 +100,7 @@ def _isolating(episode: Episode) -> Iterator[Action | Hold]:
     cause = spec.cause
     if causes:
         kind = next((hit.kind for hit in causes if hit.kind != "Software"), "Software")
-        cause = Cause(kind, tuple(sorted({hit.fault for hit in causes})), spec.cause.nodes)
+        cause = Cause(kind, few(sorted({hit.fault for hit in causes})), spec.cause.nodes)
     new_spec = msgspec.structs.replace(spec, targets=targets, cause=cause)
     times = msgspec.structs.replace(
         episode.status.times, tainted=episode.stamp if nodes else None, claimed=episode.stamp

@@ -9,7 +9,7 @@ import msgspec
 from reconciler.core.actions import OpenRecovery, Progress
 from reconciler.core.calls import JSON_PATCH, Call, Outcome, Step, failed
 from reconciler.core.events import event
-from reconciler.core.objects import Recovery
+from reconciler.core.objects import FINISHED_PHASES, Recovery
 from reconciler.core.resources import RECOVERY
 from shared.model import Instant
 from shared.names import API_VERSION
@@ -41,7 +41,12 @@ def open_recovery(action: OpenRecovery, now: Instant) -> Step:
     if reply.status == 409:
         # The same episode, opened by another leader or by a create whose answer got lost: it is the one we want.
         reply = yield Call("GET", RECOVERY.path(action.namespace, action.name))
-        return Outcome(True, seen=(reply.body,)) if reply.ok else failed(reply, f"read of recovery {action.name}")
+        if not reply.ok:
+            return failed(reply, f"read of recovery {action.name}")
+        if (reply.body.get("status") or {}).get("phase") in FINISHED_PHASES:
+            message = f"recovery {action.namespace}/{action.name} stands already and is finished"
+            return Outcome(False, "conflict", message, (reply.body,))
+        return Outcome(True, seen=(reply.body,))
     if not reply.ok:
         return failed(reply, f"create of recovery {action.namespace}/{action.name}")
     message = f"recovery {action.name}: {action.status.message}"

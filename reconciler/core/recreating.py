@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import msgspec
 
-from reconciler.core import clock
 from reconciler.core.actions import Action, Claim, Hold, Progress
 from reconciler.core.deleting import victim_of
 from reconciler.core.episode import Episode, overdue
@@ -25,7 +24,8 @@ def recreating(episode: Episode) -> Iterator[Action | Hold]:
     struck_again = _struck_again(episode, new)
     if struck_again is not None:
         yield struck_again
-        return
+        if not isinstance(struck_again, Hold):
+            return
     times: dict[str, str] = {}
     if new.complete and episode.status.times.recreated is None:
         times["recreated"] = episode.stamp
@@ -53,16 +53,16 @@ def _stuck(episode: Episode, new: Replacements) -> str | None:
     """
     if not _escalates(episode) or new.ready or not new.pods:
         return None
-    pod, policy, times = new.pods[0], episode.state.policy.reschedule, episode.status.times
+    pod, policy = new.pods[0], episode.state.policy.reschedule
     if pod.failed:
         return f"{pod.metadata.name} failed again"
     if new.starved:
         return None
-    since = clock.parse(times.bound if pod.node else times.recreated)
+    since = episode.state.memory.waiting_since.get((pod.metadata.uid, bool(pod.node)))
     limit_s = policy.pod_ready_timeout_s if pod.node else policy.pod_bind_timeout_s
     if since is None:
         return None
-    left_s = limit_s - (episode.now.wall - since)
+    left_s = limit_s - (episode.now.mono - since)
     if left_s > 0:
         episode.alarm.ring(episode.now.mono + left_s)
         return None
@@ -74,7 +74,7 @@ def _escalates(episode: Episode) -> bool:
     return episode.spec.level == "Pod" and not episode.spec.unit.endswith(f"/{episode.spec.instance}")
 
 
-def _struck_again(episode: Episode, new: Replacements) -> Action | None:
+def _struck_again(episode: Episode, new: Replacements) -> Action | Hold | None:
     """A replacement is hit itself: one that has landed wrong is deleted alone; anything else is a new episode."""
     mine = {pod.metadata.uid: pod for pod in new.pods}
     hits = [hit for hit in episode.hits if hit.wait is None and hit.pod.metadata.uid in mine]
@@ -82,8 +82,11 @@ def _struck_again(episode: Episode, new: Replacements) -> Action | None:
         return None
     serving = any(pod.ready for pod in new.pods)
     hard = [hit for hit in hits if hit.kind in ("Hardware", "Node") and not mine[hit.pod.metadata.uid].ready]
-    if len(hard) == len(hits) and not serving and episode.status.attempts < MAX_LANDED_WRONG:
-        pods = [mine[hit.pod.metadata.uid] for hit in hard]
+    if len(hard) == len(hits) and not serving:
+        pods = list({hit.pod.metadata.uid: mine[hit.pod.metadata.uid] for hit in hard}.values())
+        if episode.status.attempts >= MAX_LANDED_WRONG:
+            message = f"{pods[0].metadata.name} came back on faulty hardware {MAX_LANDED_WRONG} times: left there"
+            return Hold(episode.spec.unit, "capacity", f"{message}; does it tolerate the taint?")
         victims = [victim for pod in pods if (victim := victim_of(episode, pod)) is not None]
         nodes = episode.isolated_nodes(tuple(pod.node for pod in pods))
         if not victims or not episode.state.watch_ok or episode.state.paused:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from reconciler.core import clock
 from reconciler.core.objects import Pod, Recovery
-from reconciler.core.units import Index
-from reconciler.workloads import members
+from reconciler.core.units import Index, Unit
+from reconciler.workloads import members, unit_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,9 @@ def replacements_of(recovery: Recovery, index: Index) -> Replacements:
     spec = recovery.spec
     old = {target.uid for target in spec.targets}
     pods = [pod for pod in members(recovery, index) if pod.metadata.uid not in old and not pod.terminating]
-    size = spec.size
+    size = _size_now(pods, index) or spec.size
     if spec.level == "Pod":
-        pods = _single(pods, recovery)
+        pods = _single(pods, recovery, index)
         size = 1
     complete = len(pods) >= size
     bound = complete and all(pod.node for pod in pods)
@@ -46,22 +46,46 @@ def replacements_of(recovery: Recovery, index: Index) -> Replacements:
     return Replacements(tuple(pods), complete, bound, ready, starved, text)
 
 
-def _single(pods: list[Pod], recovery: Recovery) -> list[Pod]:
-    """At pod level: the pod of the same name, or, where names are drawn anew, the first one made since the claim."""
+def _size_now(pods: list[Pod], index: Index) -> int:
+    """Pods the unit has by its owner's spec of today: it may have been scaled since the episode began."""
+    unit = unit_of(pods[0], index) if pods else None
+    return unit.size if isinstance(unit, Unit) else 0
+
+
+def _single(pods: list[Pod], recovery: Recovery, index: Index) -> list[Pod]:
+    """At pod level: the pod of the same name, or, where names are drawn anew, one made since this began.
+
+    "Since" by the API server's clock on both sides. Of several that restart at once each takes another pod.
+    """
     names = {target.pod for target in recovery.spec.targets}
     same = [pod for pod in pods if pod.metadata.name in names]
     if same:
         return same
-    claimed = clock.parse(recovery.status.times.claimed)
-    role = recovery.spec.instance.rpartition("-")[0]
+    began = clock.parse(recovery.metadata.creation_timestamp or recovery.status.times.claimed)
+    others = [r for r in index.state.recoveries.values() if _alike(r, recovery)]
+    taken = {target.uid for other in others for target in other.status.replacements}
     made = [
         pod
         for pod in pods
-        if claimed is not None
-        and (clock.parse(pod.metadata.creation_timestamp) or 0.0) >= int(claimed)
-        and pod.metadata.name.rpartition("-")[0] == role
+        if began is not None
+        and (clock.parse(pod.metadata.creation_timestamp) or 0.0) >= int(began)
+        and pod.metadata.generate_name
+        and _role(pod.metadata.name) == _role(recovery.spec.instance)
+        and pod.metadata.uid not in taken
     ]
-    return sorted(made, key=lambda pod: pod.metadata.name)[:1]
+    rank = sum(other.open and other.metadata.name < recovery.metadata.name for other in others)
+    return sorted(made, key=lambda pod: pod.metadata.name)[rank : rank + 1]
+
+
+def _alike(other: Recovery, recovery: Recovery) -> bool:
+    """Another restart of a single pod of the same role of the same controller."""
+    a, b = other.spec, recovery.spec
+    same = (a.level, a.controller, _role(a.instance)) == (b.level, b.controller, _role(b.instance))
+    return same and other.metadata.uid != recovery.metadata.uid
+
+
+def _role(pod_name: str) -> str:
+    return pod_name.rpartition("-")[0]
 
 
 def _unschedulable(pod: Pod) -> bool:

@@ -55,17 +55,20 @@ class Memory:
     """What this leader knows beside the cluster. Losing it costs time, never correctness.
 
     wanted: by node, when each isolation was last asked for; asking: the one that is asked for at present.
-    first_heard: by (node, fault id), since when it is open. not_ready_since / gone_since: by node. tainted_since: by
-    node, since when our taint was seen standing. deletes: times of the deletes of the last minute. reports_since:
-    since when reports can be read without a gap.
+    first_heard: by (node, fault id), since when it is open. not_ready_since: by node. tainted_since: by node,
+    since when our taint was seen standing. ending_since: by pod UID, since when a target of an open recovery was
+    seen terminating (the API server's clock is another one than ours). waiting_since: by (pod UID, bound), since when the
+    pod of a pod-level restart is not Ready. deletes: times of the deletes of the last
+    minute. reports_since: since when reports can be read without a gap.
     """
 
     wanted: dict[str, dict[Wanted, float]] = field(default_factory=dict)
     asking: dict[str, Wanted] = field(default_factory=dict)
     first_heard: dict[tuple[str, str], float] = field(default_factory=dict)
     not_ready_since: dict[str, float] = field(default_factory=dict)
-    gone_since: dict[str, float] = field(default_factory=dict)
     tainted_since: dict[str, float] = field(default_factory=dict)
+    ending_since: dict[str, float] = field(default_factory=dict)
+    waiting_since: dict[tuple[str, bool], float] = field(default_factory=dict)
     deletes: list[float] = field(default_factory=list)
     reports_since: float | None = None
 
@@ -120,6 +123,8 @@ class World:
     network_codes: frozenset[str] = frozenset()
     rejected_reports: dict[str, int] = field(default_factory=dict)
     retired_sessions: dict[str, list[str]] = field(default_factory=dict)
+    buried: dict[tuple[str, str], int] = field(default_factory=dict)
+    """resourceVersion at which a watch has shown an object gone, by (kind, key): the newest of them."""
 
     def snapshot(self) -> State:
         return State(

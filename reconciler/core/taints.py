@@ -34,7 +34,7 @@ def record_of(node: Node) -> Record | None:
         return None
     try:
         return msgspec.json.decode(text, type=Record)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return None
 
 

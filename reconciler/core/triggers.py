@@ -16,7 +16,7 @@ from shared.model import NODE, Fault, Instant
 
 CauseKind = Literal["Hardware", "Node", "Software", "SubHealth"]
 
-_CHIP_NAME = re.compile(r"-(\d+)$")
+_CHIP_NAME = re.compile(r"-(\d{1,9})$")
 _REAL = "huawei.com/AscendReal"
 
 

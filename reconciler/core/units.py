@@ -25,8 +25,9 @@ class Unit:
     """Pods that restart together.
 
     id: `namespace/workload[/instance]`. level: Job | Instance | Pod. chain: controllers above the pods, nearest first.
-    size: pods a whole unit has. blocked: (reason, message) when its kind forbids a restart now. beyond: the larger unit
-    that restarts when this one does not come back; None = it never escalates.
+    size: pods a whole unit has by its owner's spec, 0 = it does not say. blocked: (reason, message) when its kind
+    forbids a restart now. beyond: the larger unit that restarts when this one does not come back; None = it never
+    escalates.
     """
 
     id: str

@@ -39,7 +39,7 @@ class AscendJob:
             controller=ref_of(job),
             pods=pods,
             chain=(job,),
-            size=_replicas(job) or len(pods),
+            size=_replicas(job),
             blocked=self.ended(job) or _out_of_rounds(job, pods),
         )
         if job.metadata.labels.get("app") in _ACTIVE_STANDBY and label_values(whole, index, POD_RESCHEDULING) == {"on"}:
@@ -55,7 +55,10 @@ class AscendJob:
     def ended(self, owner: Owner) -> tuple[str, str] | None:
         if (why := deleted(owner)) is not None:
             return why
-        for condition in owner.status.get("conditions") or ():
+        conditions: Any = owner.status.get("conditions")
+        for condition in conditions if isinstance(conditions, list) else ():
+            if not isinstance(condition, dict):
+                continue
             if condition.get("type") in _TERMINAL and condition.get("status") == "True":
                 message = f"AscendJob {owner.metadata.name} is {condition['type']}: it creates no pods any more"
                 return "owner-terminal", message
@@ -66,7 +69,8 @@ def _replicas(job: Owner) -> int:
     specs = job.spec.get("replicaSpecs")
     if not isinstance(specs, dict):
         return 0
-    return sum(spec.get("replicas", 1) for spec in specs.values() if isinstance(spec, dict))
+    wanted = [spec.get("replicas", 1) for spec in specs.values() if isinstance(spec, dict)]
+    return sum(count for count in wanted if isinstance(count, int))
 
 
 def _out_of_rounds(job: Owner, pods: tuple[Pod, ...]) -> tuple[str, str] | None:

@@ -36,7 +36,7 @@ class InferOperator:
             controller=ref_of(chain[0]),
             pods=pods,
             chain=chain,
-            size=len(pods),
+            size=0,
             blocked=chain_end(chain) or _foreign(index),
         )
 

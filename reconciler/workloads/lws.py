@@ -26,7 +26,6 @@ class LeaderWorkerSet:
             return orphan(pod)
         pods = _group(index, pod.metadata.namespace, name, group)
         leader = f"{name}-{group}"
-        chain = (*index.chain(pod.metadata.controller), owner)
         return Unit(
             id=f"{pod.metadata.namespace}/{name}/{leader}",
             namespace=pod.metadata.namespace,
@@ -35,8 +34,8 @@ class LeaderWorkerSet:
             workload=ref_of(owner),
             controller=ref_of(owner),
             pods=pods,
-            chain=chain,
-            size=_size(owner) or len(pods),
+            chain=(owner,),
+            size=_size(owner),
             blocked=chain_end((owner,)),
         )
 

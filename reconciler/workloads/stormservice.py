@@ -24,9 +24,9 @@ class StormService:
         controller, top = chain[0], chain[-1]
         members = tuple(index.by_controller.get(controller.metadata.uid, ()))
         level, instance, pods = "Instance", controller.metadata.name, members
-        size = _pod_set_size(controller) or len(members)
+        size = _pod_set_size(controller)
         if controller.kind == "RoleSet":
-            size = len(members)
+            size = _role_set_size(controller)
             # The label steers on the pod alone: it is a wish of the role's template, and the RoleSet has several roles.
             if pod.metadata.labels.get(POD_RESCHEDULING) == "on":
                 level, instance, pods, size = "Pod", pod.metadata.name, (pod,), 1
@@ -53,6 +53,14 @@ class StormService:
 def _pod_set_size(controller: Owner) -> int:
     size = controller.spec.get("podGroupSize")
     return size if controller.kind == "PodSet" and isinstance(size, int) else 0
+
+
+def _role_set_size(controller: Owner) -> int:
+    """Pods that hang on the RoleSet itself: those of the roles without PodSets."""
+    roles = controller.spec.get("roles")
+    known = [role for role in roles if isinstance(role, dict)] if isinstance(roles, list) else []
+    wanted = [role.get("replicas", 1) for role in known if role.get("podGroupSize") in (None, 0, 1)]
+    return sum(count for count in wanted if isinstance(count, int))
 
 
 WORKLOAD = StormService()

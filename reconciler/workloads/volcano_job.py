@@ -31,7 +31,7 @@ class VolcanoJob:
             controller=ref_of(job),
             pods=pods,
             chain=(job,),
-            size=len(pods),
+            size=0,
             blocked=self.ended(job),
         )
 

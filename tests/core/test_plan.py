@@ -311,6 +311,7 @@ def test_a_pod_that_does_not_come_back_takes_its_job_along(
 ) -> None:
     world = world_of([*NODES, *coordinator(**replacement)])
     pod_recovery(world, gone=0, **times)
+    decide(world)
     hear(world, *(report(name) for name in "abcd"), at=after(at_s))
     phases = [action.status.phase for action in decide(world, after(at_s)).actions if isinstance(action, Progress)]
     assert ("Escalated" in phases) is escalates

@@ -21,6 +21,8 @@ from tests.reconciler_io.daemon import START_S, Daemon, write_config
 from tests.redis_server import RedisServer
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 Start = Callable[..., Daemon]
 FAULT = Fault("80E18402@3", "80E18402", 3, FaultLevel.SEPARATE_NPU, since=0.0, confirmed=True)
 
