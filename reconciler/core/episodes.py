@@ -19,6 +19,8 @@ from reconciler.core.units import Index, NoUnit, Unit, episode_key, method_of, r
 from reconciler.workloads import unit_of
 from shared.model import Instant
 
+_VOLCANO = "volcano"
+
 
 @dataclass(frozen=True, slots=True)
 class Struck:
@@ -67,6 +69,11 @@ def plan_new(state: State, struck: Struck, index: Index, brakes: Brakes, now: In
     unit = struck.unit
     if unit.blocked is not None and unit.blocked[0] != "backoff-limit":
         yield Hold(unit.id, *unit.blocked)
+        return
+    if state.npu_scheduler and any(pod.spec.scheduler_name == _VOLCANO for pod in unit.pods):
+        yield Hold(
+            unit.id, "stand-down", "MindCluster's scheduler plugin restarts it: two hands on one unit are never right"
+        )
         return
     method = method_of(unit, index)
     if method.name is None:

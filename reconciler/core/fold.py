@@ -5,19 +5,17 @@ Every function here is deterministic: same world, same input, same result. None 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
-from reconciler.core import clock
 from reconciler.core.actions import Action, DeletePods, Isolate, Release
+from reconciler.core.advance import advance
 from reconciler.core.calls import Outcome
-from reconciler.core.judge import judge
 from reconciler.core.objects import ConfigMap, Meta, Node, Owner, Pod, Recovery
-from reconciler.core.resources import OWNERS, WATCHED
-from reconciler.core.state import Heard, Wanted, World
-from reconciler.core.taints import current_want, record_of
+from reconciler.core.resources import OWNERS, SCHEDULER_CONFIG, WATCHED
+from reconciler.core.state import Heard, World
 from shared.model import Instant, NodeReport
 from shared.names import CONTROL_CONFIGMAP, NAMESPACE
 
@@ -29,10 +27,12 @@ _TYPES: dict[str, type[Node] | type[Pod] | type[Recovery] | type[ConfigMap]] = {
     "Pod": Pod,
     "Recovery": Recovery,
     "ConfigMap": ConfigMap,
+    "VolcanoSchedulerConfig": ConfigMap,
 }
 _API_VERSIONS = {r.kind: r.api_version for r in WATCHED}
 _LEAN = frozenset({"Deployment", "ReplicaSet", "StatefulSet"})
 """Kinds of which a cluster has thousands and whose spec, a whole pod template, decides nothing."""
+_NPU_PLUGIN = "volcano-npu"
 _KEPT_SESSIONS = 64
 """Retired agent sessions remembered per node; more restarts than this within a report's life do not happen."""
 
@@ -90,7 +90,7 @@ def observe(world: World, kind: str, change: str, raw: dict[str, Any] | bytes) -
     """
     obj = _decode(kind, raw)
     if isinstance(obj, ConfigMap):
-        _control(world, None if change == "gone" else obj)
+        _config(world, kind, None if change == "gone" else obj)
         return
     found = _table(world, kind)
     if found is None:
@@ -114,8 +114,8 @@ def observe(world: World, kind: str, change: str, raw: dict[str, Any] | bytes) -
 def replace_all(world: World, kind: str, raws: Iterable[dict[str, Any] | bytes]) -> None:
     """After a list: the kind is exactly what the list says. Raises BadObject, the world is unchanged then."""
     objects = [_decode(kind, raw) for raw in raws]
-    if kind == "ConfigMap":
-        _control(world, next((o for o in objects if isinstance(o, ConfigMap)), None))
+    if _TYPES.get(kind) is ConfigMap:
+        _config(world, kind, next((o for o in objects if isinstance(o, ConfigMap)), None))
         return
     found = _table(world, kind)
     if found is None:
@@ -131,10 +131,12 @@ def replace_all(world: World, kind: str, raws: Iterable[dict[str, Any] | bytes])
         table[obj.metadata.uid if by_uid else obj.metadata.key] = _named(obj, kind)
 
 
-def _control(world: World, config: ConfigMap | None) -> None:
-    if config is not None and (config.metadata.namespace, config.metadata.name) != (NAMESPACE, CONTROL_CONFIGMAP):
-        return
-    world.paused = ((config.data or {}).get("paused") or None) if config else None
+def _config(world: World, kind: str, config: ConfigMap | None) -> None:
+    data = (config.data or {}) if config is not None else {}
+    if kind == SCHEDULER_CONFIG.kind:
+        world.npu_scheduler = any(_NPU_PLUGIN in text for text in data.values())
+    elif config is None or (config.metadata.namespace, config.metadata.name) == (NAMESPACE, CONTROL_CONFIGMAP):
+        world.paused = data.get("paused") or None
 
 
 def heard(world: World, report: NodeReport, now: Instant) -> str | None:
@@ -182,88 +184,3 @@ def outcome(world: World, action: Action, result: Outcome, now: Instant) -> None
         world.memory.asking.pop(action.node.metadata.name, None)
     if isinstance(action, DeletePods):
         world.memory.deletes.extend([now.mono] * result.deletes)
-
-
-def advance(world: World, now: Instant) -> None:
-    """Let memory follow the clock: since when a node is not ready, a fault is open, an isolation was last wanted."""
-    memory = world.memory
-    if not world.reports_ok:
-        memory.reports_since = None
-    elif memory.reports_since is None:
-        memory.reports_since = now.mono
-    memory.deletes[:] = [at for at in memory.deletes if now.mono - at < 60]
-    _since(memory.not_ready_since, {n for n, node in world.nodes.items() if not node.ready}, now.mono)
-    _since(memory.tainted_since, {n for n, node in world.nodes.items() if current_want(node)}, now.mono)
-    _since(
-        memory.first_heard,
-        {(node, fault.id) for node, said in world.heard.items() for fault in said.report.faults},
-        now.mono,
-    )
-    _since(memory.ending_since, set(_ending(world)), now.mono)
-    _since(memory.waiting_since, set(_waiting(world)), now.mono)
-    _remember_wanted(world, now)
-
-
-def _ending(world: World) -> Iterator[str]:
-    """UIDs of the targets of open recoveries that are terminating."""
-    for recovery in world.recoveries.values():
-        if recovery.open:
-            for target in recovery.spec.targets:
-                pod = world.pods.get(f"{recovery.metadata.namespace}/{target.pod}")
-                if pod is not None and pod.metadata.uid == target.uid and pod.terminating:
-                    yield target.uid
-
-
-def _waiting(world: World) -> Iterator[tuple[str, bool]]:
-    """(UID, bound) of pods that are not Ready, of controllers with a pod-level recovery."""
-    single = [r.spec.controller for r in world.recoveries.values() if r.open and r.spec.level == "Pod"]
-    controllers = {controller.uid for controller in single if controller is not None}
-    if controllers:
-        for pod in world.pods.values():
-            ref = pod.metadata.controller
-            if ref is not None and ref.uid in controllers and not pod.ready:
-                yield pod.metadata.uid, bool(pod.node)
-
-
-def _since(table: dict[Any, float], holds: set[Any], at: float) -> None:
-    for key in [key for key in table if key not in holds]:
-        del table[key]
-    for key in holds:
-        table.setdefault(key, at)
-
-
-def _remember_wanted(world: World, now: Instant) -> None:
-    """An isolation stays until it has not been asked for during the whole hold-down.
-
-    A leader that finds a taint standing takes it for wanted just now, or, when its record says that the hold-down
-    runs, for wanted so long ago that the hold-down ends when the record says.
-    """
-    memory, hold_s = world.memory, world.policy.isolate.hold_down_s
-    for name in [name for name in memory.wanted if name not in world.nodes]:
-        del memory.wanted[name]
-        memory.asking.pop(name, None)
-    state = world.snapshot()
-    for name, node in world.nodes.items():
-        wanted = memory.wanted.get(name)
-        if wanted is None:
-            wanted = {}
-            standing = current_want(node)
-            if standing is not None:
-                record = record_of(node)
-                until = clock.parse(record.hold_until) if record and record.hold_until else None
-                left = hold_s if until is None else min(hold_s, max(0.0, until - now.wall))
-                wanted[standing] = now.mono - (hold_s - left)
-        verdict = judge(state, name, now)
-        if (asked := memory.asking.pop(name, None)) is not None:
-            wanted[asked] = now.mono  # it was asked for until this moment, however long ago the last plan was
-        if verdict.want is not None:
-            wanted[verdict.want] = now.mono
-            memory.asking[name] = verdict.want
-        elif verdict.blind:
-            for want in wanted:
-                wanted[want] = now.mono  # who cannot be seen has not healed
-        kept: dict[Wanted, float] = {want: at for want, at in wanted.items() if now.mono - at < hold_s + 3600}
-        if kept:
-            memory.wanted[name] = kept
-        else:
-            memory.wanted.pop(name, None)

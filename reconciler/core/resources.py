@@ -47,15 +47,22 @@ CONTROL = Resource("ConfigMap", "", "v1", "configmaps", namespace=NAMESPACE, nam
 RECOVERY = Resource("Recovery", "npuwarden.io", "v1alpha1", "recoveries")
 POD_GROUP = Resource("PodGroup", "scheduling.volcano.sh", "v1beta1", "podgroups", optional=True)
 
+SCHEDULER_CONFIG = Resource(
+    # A kind of its own for us: of all ConfigMaps this one says whether MindCluster's scheduler plugin reschedules.
+    "VolcanoSchedulerConfig",
+    "",
+    "v1",
+    "configmaps",
+    optional=True,
+    namespace="volcano-system",
+    name="volcano-scheduler-configmap",
+)
+
 OWNERS = (
     Resource("AscendJob", "mindxdl.gitee.com", "v1", "ascendjobs", optional=True),
     Resource("StormService", "orchestration.aibrix.ai", "v1alpha1", "stormservices", optional=True),
     Resource("RoleSet", "orchestration.aibrix.ai", "v1alpha1", "rolesets", optional=True),
     Resource("PodSet", "orchestration.aibrix.ai", "v1alpha1", "podsets", optional=True),
-)
-
-# Rows that are not watched yet stand here.
-OTHER_OWNERS = (
     Resource("Deployment", "apps", "v1", "deployments", optional=True),
     Resource("ReplicaSet", "apps", "v1", "replicasets", optional=True),
     Resource("StatefulSet", "apps", "v1", "statefulsets", optional=True),
@@ -67,7 +74,7 @@ OTHER_OWNERS = (
     Resource("Job", "batch.volcano.sh", "v1alpha1", "jobs", optional=True),
 )
 
-WATCHED = (NODE, POD, RECOVERY, CONTROL, POD_GROUP, *OWNERS)
+WATCHED = (NODE, POD, RECOVERY, CONTROL, SCHEDULER_CONFIG, POD_GROUP, *OWNERS)
 
 _BY_KIND = {(r.api_version, r.kind): r for r in (*WATCHED, EVENT)}
 

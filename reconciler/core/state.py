@@ -55,11 +55,11 @@ class Memory:
     """What this leader knows beside the cluster. Losing it costs time, never correctness.
 
     wanted: by node, when each isolation was last asked for; asking: the one that is asked for at present.
-    first_heard: by (node, fault id), since when it is open. not_ready_since: by node. tainted_since: by node,
-    since when our taint was seen standing. ending_since: by pod UID, since when a target of an open recovery was
-    seen terminating (the API server's clock is another one than ours). waiting_since: by (pod UID, bound), since when the
-    pod of a pod-level restart is not Ready. deletes: times of the deletes of the last
-    minute. reports_since: since when reports can be read without a gap.
+    first_heard: by (node, fault id), since when it is open. not_ready_since: by node. tainted_since: by node, since
+    when our taint was seen standing. ending_since: by pod UID, since when a target of an open recovery was seen
+    terminating (the API server's clock is another one than ours). waiting_since: by (pod UID, bound), since when the
+    pod of a pod-level restart is not Ready. deletes: times of the deletes of the last minute. reports_since: since
+    when reports can be read without a gap.
     """
 
     wanted: dict[str, dict[Wanted, float]] = field(default_factory=dict)
@@ -82,6 +82,7 @@ class State:
     reports_ok: reports can be read at all. When False, silence says nothing about any node.
     watch_ok: no watch is older than 60 s. When False, nothing is deleted.
     leader_since: in the first 60 s after it nobody is silent.
+    npu_scheduler: MindCluster's Volcano plugin reschedules in this cluster.
     network_codes: codes of the parameter plane: they keep work away, they never restart pods.
     """
 
@@ -98,6 +99,7 @@ class State:
     reports_ok: bool = True
     watch_ok: bool = True
     paused: str | None = None
+    npu_scheduler: bool = False
     kinds: frozenset[str] = frozenset()
     network_codes: frozenset[str] = frozenset()
 
@@ -119,6 +121,7 @@ class World:
     reports_ok: bool = True
     watch_ok: bool = True
     paused: str | None = None
+    npu_scheduler: bool = False
     kinds: set[str] = field(default_factory=set)
     network_codes: frozenset[str] = frozenset()
     rejected_reports: dict[str, int] = field(default_factory=dict)
@@ -141,6 +144,7 @@ class World:
             reports_ok=self.reports_ok,
             watch_ok=self.watch_ok,
             paused=self.paused,
+            npu_scheduler=self.npu_scheduler,
             kinds=frozenset(self.kinds),
             network_codes=self.network_codes,
         )

@@ -325,3 +325,28 @@ def test_missing_capacity_alone_escalates_nothing() -> None:
     hear(world, *(report(name) for name in "abcd"), at=after(2000))
     (progress,) = (action for action in decide(world, after(2000)).actions if isinstance(action, Progress))
     assert progress.status.phase == "WaitingForCapacity"
+
+
+@pytest.mark.parametrize(
+    ("plugins", "scheduler", "reason"),
+    [
+        ("volcano-npu_v7.3.0", "volcano", ["stand-down"]),
+        ("volcano-npu", "default-scheduler", []),
+        ("gang", "volcano", []),
+    ],
+)
+def test_beside_mindclusters_scheduler_plugin_the_warden_only_taints(
+    plugins: str, scheduler: str, reason: list[str]
+) -> None:
+    objects = job_with_pods("j", ("a", "b"))
+    for obj in objects[1:]:
+        obj["spec"]["schedulerName"] = scheduler
+    world = world_of([*NODES, *objects])
+    config = {"metadata": {"name": "volcano-scheduler-configmap", "namespace": "volcano-system"}}
+    config |= {"data": {"volcano-scheduler.conf": f"tiers: [{{plugins: [{{name: {plugins}}}]}}]"}}
+    fold.observe(world, "VolcanoSchedulerConfig", "set", config)
+    hear(world, *(report(name) for name in "bcd"), report("a", a_fault()))
+    decided = decide(world)
+    assert "Isolate Node/a" in kinds(decided)
+    assert reasons(decided, "ml/j") == reason
+    assert len(kinds(decided)) == (1 if reason else 2)

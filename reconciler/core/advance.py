@@ -1,0 +1,97 @@
+"""Lets a World's memory follow the clock, before each plan. Deterministic: same world, same `now`, same result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from reconciler.core import clock
+from reconciler.core.judge import judge
+from reconciler.core.state import Wanted, World
+from reconciler.core.taints import current_want, record_of
+from shared.model import Instant
+
+
+def advance(world: World, now: Instant) -> None:
+    """Let memory follow the clock: since when a node is not ready, a fault is open, an isolation was last wanted."""
+    memory = world.memory
+    if not world.reports_ok:
+        memory.reports_since = None
+    elif memory.reports_since is None:
+        memory.reports_since = now.mono
+    memory.deletes[:] = [at for at in memory.deletes if now.mono - at < 60]
+    _since(memory.not_ready_since, {n for n, node in world.nodes.items() if not node.ready}, now.mono)
+    _since(memory.tainted_since, {n for n, node in world.nodes.items() if current_want(node)}, now.mono)
+    _since(
+        memory.first_heard,
+        {(node, fault.id) for node, said in world.heard.items() for fault in said.report.faults},
+        now.mono,
+    )
+    _since(memory.ending_since, set(_ending(world)), now.mono)
+    _since(memory.waiting_since, set(_waiting(world)), now.mono)
+    _remember_wanted(world, now)
+
+
+def _ending(world: World) -> Iterator[str]:
+    """UIDs of the targets of open recoveries that are terminating."""
+    for recovery in world.recoveries.values():
+        if recovery.open:
+            for target in recovery.spec.targets:
+                pod = world.pods.get(f"{recovery.metadata.namespace}/{target.pod}")
+                if pod is not None and pod.metadata.uid == target.uid and pod.terminating:
+                    yield target.uid
+
+
+def _waiting(world: World) -> Iterator[tuple[str, bool]]:
+    """(UID, bound) of pods that are not Ready, of controllers with a pod-level recovery."""
+    single = [r.spec.controller for r in world.recoveries.values() if r.open and r.spec.level == "Pod"]
+    controllers = {controller.uid for controller in single if controller is not None}
+    if controllers:
+        for pod in world.pods.values():
+            ref = pod.metadata.controller
+            if ref is not None and ref.uid in controllers and not pod.ready:
+                yield pod.metadata.uid, bool(pod.node)
+
+
+def _since(table: dict[Any, float], holds: set[Any], at: float) -> None:
+    for key in [key for key in table if key not in holds]:
+        del table[key]
+    for key in holds:
+        table.setdefault(key, at)
+
+
+def _remember_wanted(world: World, now: Instant) -> None:
+    """An isolation stays until it has not been asked for during the whole hold-down.
+
+    A leader that finds a taint standing takes it for wanted just now, or, when its record says that the hold-down
+    runs, for wanted so long ago that the hold-down ends when the record says.
+    """
+    memory, hold_s = world.memory, world.policy.isolate.hold_down_s
+    for name in [name for name in memory.wanted if name not in world.nodes]:
+        del memory.wanted[name]
+        memory.asking.pop(name, None)
+    state = world.snapshot()
+    for name, node in world.nodes.items():
+        wanted = memory.wanted.get(name)
+        if wanted is None:
+            wanted = {}
+            standing = current_want(node)
+            if standing is not None:
+                record = record_of(node)
+                until = clock.parse(record.hold_until) if record and record.hold_until else None
+                left = hold_s if until is None else min(hold_s, max(0.0, until - now.wall))
+                wanted[standing] = now.mono - (hold_s - left)
+        verdict = judge(state, name, now)
+        if (asked := memory.asking.pop(name, None)) is not None:
+            wanted[asked] = now.mono  # it was asked for until this moment, however long ago the last plan was
+        if verdict.want is not None:
+            wanted[verdict.want] = now.mono
+            memory.asking[name] = verdict.want
+        elif verdict.blind:
+            for want in wanted:
+                wanted[want] = now.mono  # who cannot be seen has not healed
+        kept: dict[Wanted, float] = {want: at for want, at in wanted.items() if now.mono - at < hold_s + 3600}
+        if kept:
+            memory.wanted[name] = kept
+        else:
+            memory.wanted.pop(name, None)
