@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,12 +11,15 @@ from pathlib import Path
 import msgspec
 
 from agent.detect.settings import DetectSettings
+from agent.limits import ProbeLimits
 from shared.config import ConfigError, load_toml
 from shared.web import parse_listen
 
+_NODE = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
+
 
 class Poll(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Seconds between two looks. `optics_s` is read and kept for the optics probe."""
+    """Seconds between two looks at chips, host, ports and optical modules."""
 
     chips_s: float = 5.0
     host_s: float = 10.0
@@ -54,6 +58,7 @@ class Paths(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kubelet_dir: str = "/var/lib/kubelet"
     sysfs: str = "/sys"
     procfs: str = "/proc"
+    kmsg: str = "/dev/kmsg"
 
 
 class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -63,6 +68,7 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     poll: Poll = Poll()
     report: Report = Report()
     debounce: DetectSettings = DetectSettings()
+    probes: ProbeLimits = ProbeLimits()
     redis: Redis = Redis()
     http: Http = Http()
     paths: Paths = Paths()
@@ -88,6 +94,11 @@ def check(config: AgentConfig, *, source: str) -> None:
     for key, value in periods.items():
         if not 0.05 <= value <= 86400:
             raise ConfigError(f"{source}: {key}: {value:g} is not between 0.05 and 86400 seconds")
+    if config.node is not None and not _NODE.fullmatch(config.node):
+        raise ConfigError(f"{source}: node: {config.node!r} is not the name of a Kubernetes node")
+    for name, path in msgspec.structs.asdict(config.paths).items():
+        if path is not None and (not path or "\0" in path):
+            raise ConfigError(f"{source}: paths.{name}: {path!r} is no path")
     try:
         parse_listen(config.http.listen)
     except ValueError as exc:

@@ -12,5 +12,9 @@ def feed(detector: Detector, seen: Observation, at: Instant) -> None:
         detector.driver(seen.driver, at)
     if seen.links is not None:
         detector.links(seen.links, at)
+    if seen.events is not None:
+        detector.events(seen.events, at)
+    if seen.chips is not None:
+        detector.chips(seen.chips, at)
     if seen.node is not None:
         detector.node(seen.node, at)

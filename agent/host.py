@@ -37,10 +37,12 @@ def open_host(config: AgentConfig, metrics: Metrics) -> Host:
     if paths.dcmi and library is None:
         log.error("paths.dcmi: there is no %s; falling back to npu-smi", paths.dcmi)
     tool = find_tool(paths.hccn_tool, *hccn.PLACES)
+    chips = _chips(library, paths, bus, metrics)
     sensors = Sensors(
-        chips=_chips(library, paths, bus, metrics),
+        chips=chips,
         bus=bus,
         hccn=hccn.Hccn(tool, lock=_lock(paths, "hccn_tool.lock")) if tool else None,
+        gauges=chips if isinstance(chips, DcmiSensor) else None,
     )
     log.info("chips are read by %s, links by %s", sensors.chips.name, tool or "nobody: no hccn_tool here")
     return Host(sensors, library, boot_id(Path(paths.procfs)))

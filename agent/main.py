@@ -93,7 +93,7 @@ def remembered(raw: bytes | None, boot_id: str, at: Instant) -> DetectorMemory |
     except msgspec.MsgspecError as exc:
         log.error("the saved fault history cannot be read (%s); starting without it", exc)
         return None
-    return kept.memory.rebased(at, same_boot=kept.boot_id == boot_id)
+    return kept.memory.rebased(at, same_boot=bool(boot_id) and kept.boot_id == boot_id)
 
 
 def own_url(config: AgentConfig) -> str | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import msgspec
 
 from agent.config import AgentConfig
-from agent.detect.readings import ChipReading, DriverReading, LinkReading, NodeFinding
+from agent.detect.readings import ChipEvent, ChipFinding, ChipReading, DriverReading, LinkReading, NodeFinding
+from agent.sensors.gauges import Gauges
 from agent.sensors.hccn import Hccn
 from agent.sensors.pci import PciBus
 from agent.sensors.worker import Enumeration
@@ -54,19 +55,36 @@ class Sensors(msgspec.Struct, frozen=True):
     chips: ChipSource
     bus: PciBus
     hccn: Hccn | None = None
+    gauges: Gauges | None = None
 
 
 class Observation(msgspec.Struct, frozen=True):
-    """What one look has seen. A field that is None was not looked at."""
+    """What one look has seen. A field that is None was not looked at.
+
+    events: what somebody else than the driver's subscription heard; the driver is asked whether it is so.
+    partly: why a part could not be looked at; what is said of the rest holds.
+    """
 
     driver: DriverReading | None = None
     links: tuple[LinkReading, ...] | None = None
+    events: tuple[ChipEvent, ...] | None = None
+    chips: tuple[ChipFinding, ...] | None = None
     node: tuple[NodeFinding, ...] | None = None
+    partly: str | None = None
 
     @property
     def trouble(self) -> str | None:
-        """Why the look was in vain, although it ended: a silent driver is a reading, and no good one."""
-        return self.driver.silent if self.driver is not None else None
+        """Why the look was in vain, or partly so, although it ended: a silent driver is a reading, and no good one."""
+        return self.driver.silent if self.driver is not None else self.partly
+
+
+REASONS_TOLD = 3
+
+
+def partly(reasons: Sequence[str]) -> str | None:
+    """Reasons why parts could not be looked at, as one: sixteen chips with the same trouble need no sixteen lines."""
+    more = len(reasons) - REASONS_TOLD
+    return "; ".join([*reasons[:REASONS_TOLD], *([f"and {more} more"] if more > 0 else [])]) or None
 
 
 class CannotLook(Exception):

@@ -19,7 +19,7 @@ import redis.asyncio as aioredis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.credentials import CredentialProvider
-from redis.exceptions import RedisError
+from redis.exceptions import ReadOnlyError, RedisError
 
 from agent.config import Redis as RedisSettings
 from agent.disk import DiskHangs
@@ -53,6 +53,8 @@ class PasswordFile(CredentialProvider):
             password = self._path.read_text(encoding="utf-8").strip()
         except OSError as exc:
             raise RedisError(f"redis.password_file {self._path}: {exc.strerror or exc}") from exc
+        except UnicodeDecodeError as exc:
+            raise RedisError(f"redis.password_file {self._path}: not UTF-8 text") from exc
         return (self._username, password) if self._username else (password,)
 
 
@@ -73,9 +75,12 @@ def connect(settings: RedisSettings) -> aioredis.Redis:
     if settings.ca_file:
         options["ssl_ca_certs"] = settings.ca_file
     try:
-        return aioredis.Redis.from_url(settings.url, **options)
-    except (ValueError, TypeError) as exc:
+        client = aioredis.Redis.from_url(settings.url, **options)
+        pool = client.connection_pool
+        pool.connection_class(**pool.connection_kwargs)  # connects to nothing, and refuses an option nobody knows
+    except (ValueError, TypeError, RedisError) as exc:
         raise ConfigError(f"redis.url: {_without_password(settings.url)!r} cannot be used: {exc}") from exc
+    return client
 
 
 class Publisher:
@@ -126,6 +131,8 @@ class Publisher:
                 await self._outbox.forget(notes[-1][0])
         except (RedisError, OSError, TimeoutError, DiskHangs) as exc:
             self._failed(exc)
+            if isinstance(exc, ReadOnlyError):  # after a failover this connection is still to the old master
+                await self._client.connection_pool.disconnect()
             return False
         if self.problem is not None:
             log.info("reports reach Redis")
@@ -160,5 +167,8 @@ def _without_password(url: str) -> str:
     >>> _without_password("redis://u:secret@host:1/0")
     'redis://host:1/0'
     """
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return url.rpartition("@")[2]
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()

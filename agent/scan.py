@@ -52,5 +52,7 @@ async def _look(probe: Probe, detector: Detector) -> None:
             detector.node_blind(probe.name, str(exc), now())
             return
         feed(detector, seen, now())
-        if seen.trouble is None:
+        if seen.partly is not None:
+            detector.node_blind(probe.name, seen.partly, now())
+        if seen.driver is None or seen.trouble is None:
             return

@@ -41,6 +41,8 @@ log = logging.getLogger(__name__)
 
 CHIP_PROBE = "chip_health"
 LAST_REPORT_S = 2.0
+POLL_PAUSE_S = 1.0
+"""Between two polls that events ask for: a storm of events that name no chip must not become a storm of polls."""
 SHORTEST_SLEEP_S, LONGEST_SLEEP_S = 0.01, 10.0
 
 
@@ -72,6 +74,7 @@ class Agent:
         self.looked = False
         self.ticks = Ticks()
         self.metrics = metrics
+        detector.forget_probes({probe.name for probe in probes})
         self.runner = Runner(probes, self.observe, ticks=self.ticks, metrics=metrics)
         self._config, self._host, self._reporter = config, host, reporter
         self._chip_probe = next(probe for probe in probes if probe.name == CHIP_PROBE)
@@ -155,11 +158,16 @@ class Agent:
 
     async def _read_loop(self) -> None:
         """Apart from the reports: a chip that hangs while it is read holds up no news of another."""
+        rest_until = 0.0
         while True:
             await _either(self._reads, self._poll)
-            if self._poll.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(rest_until):
+                    await self._reads.wait()
+            if self._poll.is_set() and time.monotonic() >= rest_until:
                 self._poll.clear()
                 await self.runner.look(self._chip_probe)
+                rest_until = time.monotonic() + POLL_PAUSE_S
             for due in self.detector.due(now()):
                 reading = await self._host.sensors.chips.read(due.phy)
                 if reading is None:

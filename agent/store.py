@@ -25,6 +25,7 @@ SCHEMA = """
 CREATE TABLE IF NOT EXISTS memory (one INTEGER PRIMARY KEY CHECK (one = 1), value BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS outbox (id INTEGER PRIMARY KEY, note BLOB NOT NULL);
 """
+TABLES = {"memory": {"one", "value"}, "outbox": {"id", "note"}}
 
 
 class Store:
@@ -35,6 +36,8 @@ class Store:
         self.problem: str | None = None
         self.dropped = 0
         self._max_notes = max_notes
+        self._sent = 0
+        """Notes up to this id have been sent, also those that the disk has refused to forget."""
         self._unsaved: deque[tuple[int, bytes]] = deque(maxlen=MAX_UNSAVED)
         self._db = self._open()
         self._next_id = self._newest_id() + 1
@@ -53,6 +56,7 @@ class Store:
             with self._db:
                 self._db.execute("INSERT OR REPLACE INTO memory VALUES (1, ?)", (memory,))
                 self._db.executemany("INSERT OR IGNORE INTO outbox VALUES (?, ?)", self._unsaved)
+                self._db.execute("DELETE FROM outbox WHERE id <= ?", (self._sent,))
                 oldest = self._next_id - self._max_notes
                 gone = self._db.execute("DELETE FROM outbox WHERE id < ?", (oldest,)).rowcount if notes else 0
         except sqlite3.Error as exc:
@@ -65,7 +69,8 @@ class Store:
     def pending(self, limit: int) -> list[tuple[int, bytes]]:
         """The oldest notes that have not been sent, at most `limit`, as (id, note)."""
         try:
-            rows = self._db.execute("SELECT id, note FROM outbox ORDER BY id LIMIT ?", (limit,)).fetchall()
+            query = "SELECT id, note FROM outbox WHERE id > ? ORDER BY id LIMIT ?"
+            rows = self._db.execute(query, (self._sent, limit)).fetchall()
         except sqlite3.Error as exc:
             self._failed(exc)
             rows = []
@@ -73,15 +78,18 @@ class Store:
         return saved if len(saved) == limit else [*saved, *self._unsaved][:limit]
 
     def count(self) -> int:
+        """How many notes wait. From their ids, which have no gaps: 100,000 rows are not counted at every save."""
+        query = "SELECT (SELECT max(id) FROM outbox) - (SELECT min(id) FROM outbox WHERE id > ?) + 1"
         try:
-            (saved,) = self._db.execute("SELECT count(*) FROM outbox").fetchone()
+            (saved,) = self._db.execute(query, (self._sent,)).fetchone()
         except sqlite3.Error as exc:
             self._failed(exc)
             saved = 0
-        return int(saved) + len(self._unsaved)
+        return int(saved or 0) + len(self._unsaved)
 
     def forget(self, upto: int) -> None:
-        """Notes with ids up to `upto` have been sent."""
+        """Notes with ids up to `upto` have been sent. They are not pending again, even while the disk keeps them."""
+        self._sent = max(self._sent, upto)
         while self._unsaved and self._unsaved[0][0] <= upto:
             self._unsaved.popleft()
         try:
@@ -145,6 +153,9 @@ def _connect(path: str) -> sqlite3.Connection:
         if verdict != "ok":
             raise sqlite3.DatabaseError(verdict)
         db.executescript(SCHEMA)
+        for table, columns in TABLES.items():
+            if (found := {name for _, name, *_ in db.execute(f"PRAGMA table_info({table})")}) != columns:
+                raise sqlite3.DatabaseError(f"table {table} has the columns {', '.join(sorted(found))}")
     except BaseException:
         db.close()
         raise

@@ -62,7 +62,7 @@ def application(routes: Iterable[web.RouteDef]) -> web.Application:
 def parse_listen(listen: str) -> tuple[str | None, int]:
     """`:9465` -> all addresses; `127.0.0.1:0` -> one address, any free port. Raises ValueError that shows the value."""
     host, sep, port = listen.rpartition(":")
-    if not sep or not port.isdigit() or int(port) > 65535:
+    if not sep or not (port.isascii() and port.isdigit()) or int(port) > 65535:
         raise ValueError(f"listen: {listen!r} is not [address]:port")
     return host.strip("[]") or None, int(port)
 

@@ -6,7 +6,7 @@ time runs for it, and it is listed as unknown. A reading that succeeds decides, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -16,7 +16,7 @@ from agent.detect.chips import NOT_READ_YET, ChipState
 from agent.detect.codes import canonical
 from agent.detect.driver import DriverSide, Due
 from agent.detect.memory import BlindProbe, DetectorMemory
-from agent.detect.readings import ChipEvent, ChipIdentity, DriverReading, LinkReading, NodeFinding
+from agent.detect.readings import ChipEvent, ChipFinding, ChipIdentity, DriverReading, LinkReading, NodeFinding
 from agent.detect.rules import Rules, UnusableFile
 from agent.detect.settings import DetectSettings
 from agent.detect.view import DetectView
@@ -56,6 +56,8 @@ class Detector:
         """One poll of the whole driver."""
         self.tick(now)
         self._driver.poll(reading, now)
+        if reading.silent is None:
+            self.node_blind(view.PROBE_DRIVER, self._driver.unseen(reading), now)
         self.tick(now)
 
     def events(self, events: Sequence[ChipEvent], now: Instant) -> None:
@@ -107,8 +109,23 @@ class Detector:
             else:
                 self._book.unobserved(NODE, code, now)
 
+    def chips(self, findings: Sequence[ChipFinding], now: Instant) -> None:
+        """What probes beside the driver's own list have found on chips; each speaks for its own code alone."""
+        self.tick(now)
+        for finding in findings:
+            chip, code = self._driver.chip(ChipIdentity(finding.phy), now), canonical(finding.code)
+            if finding.active:
+                self._book.observed(chip.phy, code, now, evidence=dict(finding.evidence))
+            else:
+                self._book.unobserved(chip.phy, code, now)
+
+    def forget_probes(self, known: Collection[str]) -> None:
+        """Probes that this process does not run cannot be blind: nobody would ever say that they see again."""
+        kept = {*known, view.PROBE_DRIVER}
+        self._blind_probes = {name: probe for name, probe in self._blind_probes.items() if name in kept}
+
     def node_blind(self, probe: str, why: str | None, now: Instant) -> None:
-        """A host probe cannot look, and why (None: it can again). Its findings stay as they are."""
+        """A probe cannot look, or not at everything, and why (None: it can again). Its findings stay as they are."""
         if why is None:
             self._blind_probes.pop(probe, None)
         else:

@@ -68,6 +68,18 @@ class DriverSide:
                 self._not_listed(chip, reading, now)
         self._watch_silence(silent or (f"calls for chip {', '.join(hung)} do not return" if hung else None), now)
 
+    def unseen(self, reading: DriverReading) -> str | None:
+        """Which NPUs nobody has ever seen: no chip stands for them that could be unknown, so the node is."""
+        known = [chip for chip in self._chips.values() if chip.enumerated]
+        addresses = {chip.identity.pci for chip in known}
+        strangers = set() if reading.pci is None or None in addresses else reading.pci - addresses
+        if strangers:
+            return f"on the PCI bus and not in the driver's list: {', '.join(sorted(strangers))}"
+        absent = len(known) - len(reading.chips)
+        if reading.gaps > absent:
+            return f"the driver lists {reading.gaps - absent} chips that it cannot name: not ready, occupied or failed"
+        return None
+
     def _lists_nothing(self, reading: DriverReading) -> str | None:
         """No chip at all is a broken list of the driver, unless the bus has none either."""
         expected = any(chip.enumerated for chip in self._chips.values()) if reading.pci is None else bool(reading.pci)

@@ -48,12 +48,14 @@ class DriverReading(msgspec.Struct, frozen=True):
     chips: every chip of the enumeration, plus chips enumerated before whose calls now fail.
     fresh: the enumeration was made anew for this reading (a fresh child): a chip missing here has really gone.
     pci: PCI addresses of the NPUs on the bus, None when the bus could not be read.
+    gaps: how many cards or chips the driver lists without saying which (they boot, are occupied or failed at init).
     """
 
     chips: tuple[ChipReading, ...] = ()
     silent: str | None = None
     fresh: bool = True
     pci: frozenset[str] | None = None
+    gaps: int = 0
 
 
 class ChipEvent(msgspec.Struct, frozen=True):
@@ -77,6 +79,15 @@ class LinkReading(msgspec.Struct, frozen=True):
     phy: int
     up: bool | None
     why: str = ""
+
+
+class ChipFinding(msgspec.Struct, frozen=True):
+    """A finding about one chip, by physical id: a code of ours is active or not. One probe speaks for a code."""
+
+    phy: int
+    code: str
+    active: bool
+    evidence: dict[str, str] = {}
 
 
 class NodeFinding(msgspec.Struct, frozen=True):

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from agent.config import AgentConfig
-from agent.probe import CannotLook, Observation, Sensors
-from agent.sensors.hccn import TIMEOUT_S, Hccn
-
-MAX_CHIPS = 16
-OTHER_DIALECT = "950"
-"""There the tool asks for a die and a port."""
+from agent.ports import ROUND_TIMEOUT_S, chips_with_ports
+from agent.probe import Observation, Sensors
+from agent.sensors.hccn import Hccn
 
 
 class LinkState:
     name = "link_state"
-    timeout_s = MAX_CHIPS * TIMEOUT_S
+    timeout_s = ROUND_TIMEOUT_S
 
     def __init__(self, period_s: float, sensors: Sensors, hccn: Hccn) -> None:
         self.period_s = period_s
         self._sensors, self._hccn = sensors, hccn
 
     async def look(self) -> Observation:
-        if self._sensors.bus.generation == OTHER_DIALECT:
-            raise CannotLook("the ports of the 950 are not looked at")
-        chips = sorted(self._sensors.chips.enumeration.chips)
+        chips = chips_with_ports(self._sensors)
         return Observation(links=tuple([await self._hccn.link(phy) for phy in chips]))
 
 

@@ -16,8 +16,9 @@ from typing import Protocol
 from agent.detect.readings import ChipReading, DriverReading
 from agent.metrics import Metrics
 from agent.sensors import dcmi_codes
+from agent.sensors.gauges import Measured
 from agent.sensors.patience import Backoff, Hung, Quarantine, Renewal
-from agent.sensors.worker import ChipFacts, Enumeration, Worker, WorkerGone, WorkerHung
+from agent.sensors.worker import ChipFacts, Enumeration, Ref, Worker, WorkerGone, WorkerHung
 from agent.sensors.worker_pool import Blind, WorkerPool
 from shared.aio import cancel
 
@@ -27,6 +28,8 @@ INIT_TIMEOUT_S = 20.0  # 16 s were seen with a dead management controller
 CALL_TIMEOUT_S = 1.0
 START_PATIENCE_S = 3.0
 FAILURES_IN_A_POLL = 2
+GAUGE_PAUSE_S = 3600.0
+"""A gauge that hung is left alone so long: it must not cost the chip its health readings."""
 
 
 class Bus(Protocol):
@@ -66,6 +69,7 @@ class DcmiSensor:
         self._backoff = Backoff()
         self._blind_because = ""
         self._known: set[int] = set()
+        self._gauge_pauses: dict[tuple[str, Ref], float] = {}
         self._trial: asyncio.Task[None] | None = None
         self._starting: asyncio.Task[tuple[Worker, Enumeration]] | None = None
         self._first_patience_s = 2 * init_timeout_s
@@ -92,7 +96,8 @@ class DcmiSensor:
                 if hung.identity is not None:
                     readings[hung.identity.phy] = ChipReading(hung.identity, hung=True, why=hung.why)
             chips = tuple(readings[phy] for phy in sorted(readings))
-            return DriverReading(chips=chips, fresh=fresh, pci=self._bus.npus)
+            nameless = sum(hung.identity is None for hung in self._quarantine.chips)
+            return DriverReading(chips=chips, fresh=fresh, pci=self._bus.npus, gaps=self.enumeration.gaps + nameless)
 
     async def read(self, phy: int) -> ChipReading | None:
         """One chip now; None when the chip is not enumerated or nobody can be asked."""
@@ -113,6 +118,35 @@ class DcmiSensor:
                 self._drop_worker()
                 raise
             return reading
+
+    async def measure(self, what: str) -> tuple[Measured, ...] | None:
+        """Gauges of every chip that can be asked; None while there is nobody to ask. Chips that hang are left out."""
+        async with self._lock:
+            now = time.monotonic()
+            asked: list[ChipFacts] = []
+            measured: dict[int, Measured] = {}
+            for chip in self.enumeration.chips.values():
+                if self._gauge_pauses.get((what, chip.ref), 0.0) > now:
+                    why = f"the driver hung when {what} was read; left alone"
+                    measured[chip.identity.phy] = Measured(chip.identity, why=why)
+                elif chip.ref not in self._quarantine.refs:
+                    asked.append(chip)
+            if self._worker is None:
+                return None if self._known else ()
+            try:
+                async for one in self._worker.measure(what, asked):
+                    measured[one.chip.phy] = one
+            except (WorkerHung, WorkerGone) as exc:
+                if isinstance(exc, WorkerHung) and exc.ref is not None:
+                    self._gauge_pauses[what, exc.ref] = now + GAUGE_PAUSE_S
+                log.error("%s; the next poll starts another DCMI child", exc)
+                self._drop_worker()
+                for chip in asked:
+                    measured.setdefault(chip.identity.phy, Measured(chip.identity, why=str(exc)))
+            except asyncio.CancelledError:
+                self._drop_worker()
+                raise
+            return tuple(measured.values())
 
     async def close(self) -> None:
         """End every child, waiting at most a moment for each."""
@@ -188,6 +222,7 @@ class DcmiSensor:
         fresh = await self._ensure_worker()
         readings: dict[int, ChipReading] = {}
         failures, why = 0, ""
+        ended_at: Ref | None = None
         while self._worker is not None:
             left = [chip for phy, chip in sorted(self.enumeration.chips.items()) if phy not in readings]
             try:
@@ -199,8 +234,12 @@ class DcmiSensor:
                 self._set_aside(next((chip for chip in left if chip.ref == exc.ref), None), exc)
             except WorkerGone as exc:
                 why = str(exc)
-                log.warning("%s; another is started", exc)
-                self._drop_worker()
+                if exc.ref is not None and exc.ref == ended_at:  # twice: a call about this chip is what ends it
+                    self._set_aside(next((chip for chip in left if chip.ref == exc.ref), None), exc)
+                else:
+                    log.warning("%s; another is started", exc)
+                    self._drop_worker()
+                ended_at = exc.ref
             failures += 1
             if failures >= FAILURES_IN_A_POLL:
                 break
@@ -221,7 +260,7 @@ class DcmiSensor:
                 readings[phy] = ChipReading(chip.identity, why=f"not read in this poll: {why}")
         return fresh, readings
 
-    def _set_aside(self, chip: ChipFacts | None, hung: WorkerHung) -> None:
+    def _set_aside(self, chip: ChipFacts | None, hung: WorkerHung | WorkerGone) -> None:
         """Abandon the worker and leave the chip out from now on."""
         if chip is not None:
             self._quarantine.add(chip.ref, chip.identity, str(hung), time.monotonic())

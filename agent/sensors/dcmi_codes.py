@@ -5,6 +5,7 @@ from __future__ import annotations
 OK = 0
 ABSENT_HEALTH = 0xFFFFFFFF
 """Health of a device that is not in the driver's list; the call itself answers 0."""
+WORST_HEALTH = 3
 NOT_SUPPORTED = -8255
 OCCUPIED = -8020
 
@@ -24,9 +25,13 @@ WORDS = {
     -8017: "being upgraded",
     -8020: "occupied by another process or container",
     -8255: "not supported",
+    -99997: "an answer that cannot be",
     -99998: "this library has no such function",
     -99999: "the library cannot be loaded",
 }
+
+NOT_HERE = frozenset({NOT_SUPPORTED, -8002, -99998})
+"""This driver has no such call, or does not permit it: no fault, and nothing to wait for."""
 
 STALE = frozenset({-8001, -8005, -8007, -8008})
 """What a chip answers that has vanished since this process enumerated: a new process can tell whether it is back."""

@@ -7,6 +7,7 @@ and the `dcmiv2_*` family of the Ascend950 (logic id). Every chip is named by a 
 
     enumerate [REF...]   identities of all chips but the REFs; a line `at` before each, so that a hang has a name
     read REF...          health and code list of each, one line as soon as it is there
+    measure WHAT REF...  the gauges WHAT (GAUGES) of each, as [return code, 32-bit words]
 
 Each answer ends with a line of kind `end`. Return codes come before values: a value beside a code is garbage.
 """
@@ -22,12 +23,23 @@ from typing import Any
 NOT_SUPPORTED = -8255
 SYMBOL_MISSING = -99998  # MindCluster's number for it
 LOAD_FAILED = -99999
+NONSENSE = -99997
+"""The call answered 0 and wrote what cannot be: as good as no answer."""
 MAX_CARDS = 64
+MAX_DEVICES = 16  # in one card; the header knows 4
 MAX_CODES = 128
 SPARE_BYTES = 2048  # more than any structure read here, in any driver version
 ROCE_PORT = 1
 VDIE = 1
 MAIN_CMD_CHIP_INF, SUB_CMD_SPOD_INFO = 12, 1
+MAIN_CMD_HCCS, SUB_CMD_HCCS_STATUS = 16, 0
+MEMORY_HBM = 2
+
+# getters of `dcmi_` and `dcmiv2_` alike: name, what stands between chip and buffer, words of the structure that count
+GAUGES: dict[str, tuple[tuple[str, tuple[int, ...], int], ...]] = {
+    "ecc": (("get_device_ecc_info", (MEMORY_HBM,), 7),),
+    "heat": (("get_device_temperature", (), 1), ("get_device_power_info", (), 1), ("get_device_hbm_info", (), 8)),
+}
 
 Ref = tuple[int, int]
 out = os.dup(1)
@@ -73,6 +85,12 @@ class Library:
         value = c_int(0)
         return self.call(name, byref(value), *args), value.value
 
+    def words(self, name: str, count: int, *args: Any, size: Any = None) -> tuple[int, list[int]]:
+        """(return code, the first words of the structure), the words only where the call succeeded."""
+        room = (c_uint * (SPARE_BYTES // 4))()
+        ret = self.call(name, *args, room) if size is None else self.call(name, *args, room, byref(size))
+        return ret, list(room[:count]) if ret == 0 else []
+
     def buffer(self, name: str, *args: Any) -> bytes | None:
         """What a getter wrote into its last argument, a structure; None when it failed."""
         room = (c_ubyte * SPARE_BYTES)()
@@ -85,8 +103,13 @@ class Library:
     def codes(self, name: str, *args: int) -> tuple[int, list[int]]:
         count = c_int(0)
         room = (c_uint * (2 * MAX_CODES))()
-        ret = self.call(name, *args, byref(count), room, MAX_CODES)
-        return ret, list(room[: max(0, min(count.value, MAX_CODES))]) if ret == 0 else []
+        ret = counted(self.call(name, *args, byref(count), room, MAX_CODES), count.value, MAX_CODES)
+        return ret, list(room[: count.value]) if ret == 0 else []
+
+
+def counted(ret: int, count: int, most: int) -> int:
+    """`ret`, or NONSENSE when the call says it went well and counts fewer than none or more than there is room for."""
+    return NONSENSE if ret == 0 and not 0 <= count <= most else ret
 
 
 def u32(raw: bytes, offset: int) -> int:
@@ -119,8 +142,8 @@ class V1:
     def enumerate(self, skip: set[Ref]) -> None:
         count = c_int(0)
         cards = (c_int * (2 * MAX_CARDS))()
-        ret = self.lib.call("dcmi_get_card_list", byref(count), cards, MAX_CARDS)
-        listed = list(cards[: max(0, min(count.value, MAX_CARDS))]) if ret == 0 else []
+        ret = counted(self.lib.call("dcmi_get_card_list", byref(count), cards, MAX_CARDS), count.value, MAX_CARDS)
+        listed = list(cards[: count.value]) if ret == 0 else []
         for card in listed:
             if card >= 0 and (card, -1) not in skip:
                 self._card(card, skip)
@@ -134,6 +157,7 @@ class V1:
         ret = self.lib.call("dcmi_get_device_id_in_card", card, byref(devices), byref(mcu), byref(cpu))
         if ret == SYMBOL_MISSING:
             ret = self.lib.call("dcmi_get_device_num_in_card", card, byref(devices))
+        ret = counted(ret, devices.value, MAX_DEVICES)
         if ret != 0:
             say("lost", ref=(card, -1), ret=ret)
         for device in range(devices.value if ret == 0 else 0):
@@ -179,6 +203,14 @@ class V1:
         health = self.lib.word("dcmi_get_device_health", *ref)
         say("read", ref=ref, health=health, codes=self.lib.codes("dcmi_get_device_errorcode_v2", *ref))
 
+    def measure(self, what: str, ref: Ref) -> None:
+        if what == "hccs":
+            args = (*ref, MAIN_CMD_HCCS, SUB_CMD_HCCS_STATUS)
+            gauges = [self.lib.words("dcmi_get_device_info", 2, *args, size=c_uint(SPARE_BYTES))]
+        else:
+            gauges = [self.lib.words(f"dcmi_{name}", count, *ref, *args) for name, args, count in GAUGES[what]]
+        say("measure", ref=ref, gauges=gauges)
+
 
 class V2:
     """The Ascend950: the same questions, a chip is its logic id alone."""
@@ -191,8 +223,8 @@ class V2:
     def enumerate(self, skip: set[Ref]) -> None:
         count = c_int(0)
         chips = (c_int * (2 * MAX_CARDS))()
-        ret = self.lib.call("dcmiv2_get_device_list", chips, byref(count), MAX_CARDS)
-        listed = list(chips[: max(0, min(count.value, MAX_CARDS))]) if ret == 0 else []
+        ret = counted(self.lib.call("dcmiv2_get_device_list", chips, byref(count), MAX_CARDS), count.value, MAX_CARDS)
+        listed = list(chips[: count.value]) if ret == 0 else []
         for logic in listed:
             if logic >= 0 and (logic, -1) not in skip:
                 self._chip(logic)
@@ -214,6 +246,10 @@ class V2:
     def read(self, ref: Ref) -> None:
         health = self.lib.word("dcmiv2_get_device_health", ref[0])
         say("read", ref=ref, health=health, codes=self.lib.codes("dcmiv2_get_device_error_code_list", ref[0]))
+
+    def measure(self, what: str, ref: Ref) -> None:
+        gauges = [self.lib.words(f"dcmiv2_{name}", count, ref[0], *args) for name, args, count in GAUGES.get(what, ())]
+        say("measure", ref=ref, gauges=gauges)
 
 
 def start(path: str) -> V1 | V2 | None:
@@ -244,12 +280,16 @@ def main() -> None:
         return
     for request in requests:
         verb, *words = request.split()
+        what = words.pop(0) if verb == "measure" else ""
         refs = [(int(card), int(device)) for card, device in (word.split(",") for word in words)]
         if verb == "enumerate":
             api.enumerate(set(refs))
         else:
             for ref in refs:
-                api.read(ref)
+                if verb == "measure":
+                    api.measure(what, ref)
+                else:
+                    api.read(ref)
             say("end", ret=0)
 
 

@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 CHECKPOINT = "device-plugins/kubelet_internal_checkpoint"
 RESOURCE_PREFIX = "huawei.com/"
-_DEVICE = re.compile(r"(?:Ascend\w*|npu)-(\d+)")
+_DEVICE = re.compile(r"(?:Ascend\w*|npu)-([0-9]{1,9})")
 """`Ascend910-3`, `npu-3`: the physical id stands behind. Virtual devices (`Ascend910-2c-100-1`) are not told apart."""
 
 
@@ -66,7 +66,7 @@ class PodDevices:
             pods = parse_checkpoint(self._path.read_bytes())
         except FileNotFoundError:
             stamp, pods = None, {}
-        except (OSError, msgspec.MsgspecError) as exc:
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
             if self.error is None:
                 log.warning("%s: %s; which pods hold which chips stays as it was", self._path, exc)
             self.error = str(exc)

@@ -10,26 +10,22 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from agent.decode import npu_smi_table
+from agent.decode.npu_smi_chip import parse_health
+from agent.decode.npu_smi_ids import parse_map
+from agent.decode.npu_smi_says import ToolSays, check
+from agent.decode.npu_smi_table import HEALTH_WORDS
+from agent.decode.records import Chip
+from agent.decode.text import ParseError
 from agent.detect.readings import ChipIdentity, ChipReading, DriverReading
 from agent.sensors.dcmi import Bus
-from agent.sensors.npu_smi_parse import (
-    HEALTH_WORDS,
-    ChipHealth,
-    MapRow,
-    ParseError,
-    TableChip,
-    ToolSays,
-    check,
-    parse_health,
-    parse_info,
-    parse_map,
-)
 from agent.sensors.process import Tool, ToolError
 from agent.sensors.worker import ChipFacts, Enumeration
 
 PLACES = ("/usr/local/sbin/npu-smi", "/usr/local/bin/npu-smi", "/usr/sbin/npu-smi", "/usr/bin/npu-smi")
 TIMEOUT_S = 20.0
 NOT_READY = -8012
+NOT_SHOWN = "npu-smi lists this chip (info -m) and does not show it (info)"
 MAX_SLOTS = 64
 """Card ids above are no slots (310P: 32768), and no physical ids either."""
 
@@ -44,7 +40,8 @@ class NpuSmi:
         self._tool = Tool(path, timeout_s=timeout_s, lock=lock)
         self._bus = bus
         self._turn = 0
-        self._failed: dict[int, ChipReading] = {}
+        self._watched: set[int] = set()
+        """Chips that are asked at every poll: they could not be read, or have codes, which `OK` does not rule out."""
         self._lock = asyncio.Lock()
 
     def renew(self) -> None:
@@ -53,12 +50,16 @@ class NpuSmi:
     async def poll(self) -> DriverReading:
         async with self._lock:
             try:
-                rows = parse_map(await self._ask("info", "-m"))
-                table = parse_info(await self._ask("info"))
+                rows = parse_map(await self._ask("info", "-m")).chips
+                table = npu_smi_table.parse(await self._ask("info"))
             except (ToolError, ToolSays, ParseError) as exc:
                 return DriverReading(silent=f"npu-smi: {exc}", pci=self._bus.npus)
             chips = {identity.phy: (identity, chip) for chip in table.chips if (identity := self._identify(chip, rows))}
+            unshown = [row for row in rows if not any(_is_row(row, identity) for identity, _ in chips.values())]
+            before = [one.identity for phy, one in self.enumeration.chips.items() if phy not in chips]
+            left_out = [identity for identity in before if any(_is_row(row, identity) for row in unshown)]
             facts = {phy: ChipFacts(_ref(identity), identity) for phy, (identity, _) in chips.items()}
+            facts |= {identity.phy: ChipFacts(_ref(identity), identity) for identity in left_out}
             self.enumeration = Enumeration(facts, driver=table.version)
             self._turn += 1
             in_turn = sorted(chips)[self._turn % len(chips)] if chips else None
@@ -66,7 +67,8 @@ class NpuSmi:
                 await self._chip(identity, chip, in_turn=identity.phy == in_turn)
                 for _, (identity, chip) in sorted(chips.items())
             ]
-            return DriverReading(chips=tuple(readings), pci=self._bus.npus)
+            readings += [ChipReading(identity, why=NOT_SHOWN) for identity in left_out]
+            return DriverReading(chips=tuple(readings), pci=self._bus.npus, gaps=len(unshown))
 
     async def read(self, phy: int) -> ChipReading | None:
         """Health and codes of one chip now; None when it is not enumerated."""
@@ -77,36 +79,38 @@ class NpuSmi:
     async def close(self) -> None:
         """Nothing outlives a call."""
 
-    async def _ask(self, *args: str) -> str:
+    async def _ask(self, *args: str) -> tuple[str, ...]:
         output = await self._tool.run(*args)
         check(output.out, output.code)
-        return output.out
+        return tuple(output.out.splitlines())
 
-    async def _chip(self, identity: ChipIdentity, chip: TableChip, *, in_turn: bool) -> ChipReading:
+    async def _chip(self, identity: ChipIdentity, chip: Chip, *, in_turn: bool) -> ChipReading:
         if chip.card is None:
             why = "npu-smi shows no health for this chip: it is not ready"
             return ChipReading(identity, error=NOT_READY, why=why)
         healthy = chip.health == "OK"
-        if healthy and not in_turn and identity.phy not in self._failed:
+        if healthy and not in_turn and identity.phy not in self._watched:
             return ChipReading(identity, health=0, codes=())
         reading = await self._health(identity)
-        if reading.why:
-            self._failed[identity.phy] = reading
+        if reading.why or reading.codes:
+            self._watched.add(identity.phy)
         else:
-            self._failed.pop(identity.phy, None)
+            self._watched.discard(identity.phy)
         return reading
 
     async def _health(self, identity: ChipIdentity) -> ChipReading:
         where = ["-i", str(identity.card)] + ([] if identity.chip is None else ["-c", str(identity.chip)])
         try:
-            answer = parse_health(await self._ask("info", "-t", "health", *where))
+            answers = parse_health(await self._ask("info", "-t", "health", *where)).chips
         except ToolSays as exc:
             return ChipReading(identity, error=exc.ret, why=f"npu-smi: {exc}")
         except (ToolError, ParseError) as exc:
             return ChipReading(identity, why=f"npu-smi: {exc}")
-        return _reading(identity, answer)
+        if len(answers) != 1:
+            return ChipReading(identity, why=f"npu-smi prints the health of {len(answers)} chips, asked for one")
+        return _reading(identity, answers[0])
 
-    def _identify(self, chip: TableChip, rows: tuple[MapRow, ...]) -> ChipIdentity | None:
+    def _identify(self, chip: Chip, rows: list[Chip]) -> ChipIdentity | None:
         """Who a row of the table is. A chip without its first row is known by its bus address from before."""
         if chip.card is None:
             return next((one.identity for one in self.enumeration.chips.values() if one.identity.pci == chip.bus), None)
@@ -122,15 +126,21 @@ class NpuSmi:
         return ChipIdentity(phy, card=chip.card, chip=chip.chip, logic=logic, pci=chip.bus, name=chip.name)
 
 
-def _row(chip: TableChip, rows: tuple[MapRow, ...]) -> MapRow | None:
+def _row(chip: Chip, rows: list[Chip]) -> Chip | None:
     return next((row for row in rows if row.card == chip.card and chip.chip in (None, row.chip)), None)
+
+
+def _is_row(row: Chip, identity: ChipIdentity) -> bool:
+    return row.card == identity.card and identity.chip in (None, row.chip)
 
 
 def _ref(identity: ChipIdentity) -> tuple[int, int]:
     return (identity.card if identity.card is not None else -1, identity.chip if identity.chip is not None else -1)
 
 
-def _reading(identity: ChipIdentity, answer: ChipHealth) -> ChipReading:
+def _reading(identity: ChipIdentity, answer: Chip) -> ChipReading:
     health = HEALTH_WORDS.get(answer.health or "")
     why = "" if health is not None and answer.codes is not None else f"npu-smi prints health {answer.health}"
-    return ChipReading(identity, health=health, codes=answer.codes, why=why)
+    # that there are no codes is only believed beside a health
+    codes = tuple(answer.codes) if answer.codes or (answer.codes is not None and health is not None) else None
+    return ChipReading(identity, health=health, codes=codes, why=why)

@@ -87,6 +87,8 @@ class Tool:
                 await process.communicate()  # read what is left, or the pipes would never be closed
         except TimeoutError:
             self._hanging = process
+            # what it left behind in another session may hold its pipes for ever: they are ours to close
+            process._transport.close()  # type: ignore[attr-defined]
 
     @contextlib.asynccontextmanager
     async def _locked(self, what: str, deadline: float) -> AsyncIterator[None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
 
@@ -12,17 +13,24 @@ import msgspec
 from agent.detect.readings import ChipIdentity, ChipReading
 from agent.sensors import dcmi_codes
 from agent.sensors.child import Child
+from agent.sensors.gauges import Gauge, Measured
 
 SCRIPT = Path(__file__).with_name("dcmi_worker.py")
 STARVATION_S = (0.2, 0.8, 1.0, 1.0, 1.0, 1.0)
 """How much longer to wait for a child that is runnable, looking at it between."""
+STOPPED_S = 0.1
+"""A deadline that is noticed so late: this process itself was stopped, frozen or starved."""
 
 Ref = tuple[int, int]
 """(card, device); on the Ascend950 (logic id, -1). (card, -1) stands for a whole card."""
 
 
 class WorkerGone(Exception):
-    """The child ended or talks nonsense; a new one may do better."""
+    """The child ended or talks nonsense; a new one may do better. `ref` as in WorkerHung."""
+
+    def __init__(self, why: str, ref: Ref | None = None) -> None:
+        super().__init__(why)
+        self.ref = ref
 
 
 class WorkerHung(Exception):
@@ -59,6 +67,7 @@ class Line(msgspec.Struct):
     driver: str | None = None
     health: tuple[int, int] = (0, 0)
     codes: tuple[int, tuple[int, ...]] = (0, ())
+    gauges: tuple[tuple[int, tuple[int, ...]], ...] = ()
 
 
 class ChipFacts(msgspec.Struct, frozen=True):
@@ -107,6 +116,9 @@ class Worker:
             if line.kind == "at":
                 ref = line.ref
             elif line.kind == "chip":
+                if line.phy in chips:
+                    first, second = chips[line.phy].ref, line.ref
+                    raise DriverRefused(f"chips {first} and {second} both say that they are physical id {line.phy}")
                 chips[line.phy] = _facts(line)
             elif line.kind == "lost":
                 gaps += 1
@@ -117,21 +129,31 @@ class Worker:
 
     async def read(self, chips: Iterable[ChipFacts]) -> AsyncIterator[ChipReading]:
         """Health and codes, chip by chip, as soon as each is there."""
-        wanted = list(chips)
-        self.child.send(" ".join(["read", *(f"{chip.ref[0]},{chip.ref[1]}" for chip in wanted)]))
-        for chip in wanted:
-            line = await self._line(self._call_timeout_s, f"reading chip {chip.identity.phy}", chip.ref)
-            if line.kind != "read" or line.ref != chip.ref:
-                raise WorkerGone(f"the DCMI child (pid {self.child.pid}) answers about {line.ref}, not {chip.ref}")
+        async for chip, line in self._ask("read", "reading", chips):
             yield _reading(chip.identity, line)
-        await self._line(self._call_timeout_s, "the end of a reading")
+
+    async def measure(self, what: str, chips: Iterable[ChipFacts]) -> AsyncIterator[Measured]:
+        """The gauges `what` (dcmi_worker.GAUGES), chip by chip."""
+        async for chip, line in self._ask(f"measure {what}", f"measuring {what} of", chips):
+            yield Measured(chip.identity, tuple(_gauge(ret, words) for ret, words in line.gauges))
+
+    async def _ask(self, verb: str, doing: str, chips: Iterable[ChipFacts]) -> AsyncIterator[tuple[ChipFacts, Line]]:
+        """One request about some chips, and the line that answers for each."""
+        wanted = list(chips)
+        self.child.send(" ".join([verb, *(f"{chip.ref[0]},{chip.ref[1]}" for chip in wanted)]))
+        for chip in wanted:
+            line = await self._line(self._call_timeout_s, f"{doing} chip {chip.identity.phy}", chip.ref)
+            if line.kind != verb.split()[0] or line.ref != chip.ref:
+                raise WorkerGone(f"the DCMI child (pid {self.child.pid}) answers about {line.ref}, not {chip.ref}")
+            yield chip, line
+        await self._line(self._call_timeout_s, "the end of an answer")
 
     async def _line(self, timeout_s: float, what: str, ref: Ref | None = None) -> Line:
         raw = await self._next(timeout_s)
         if raw is None:
             raise WorkerHung(f"{what} did not come back within {timeout_s:g} s", ref)
         if not raw.endswith(b"\n"):
-            raise WorkerGone(f"the DCMI child (pid {self.child.pid}) ended during {what}")
+            raise WorkerGone(f"the DCMI child (pid {self.child.pid}) ended during {what}", ref)
         try:
             return _decoder.decode(raw)
         except msgspec.MsgspecError as exc:
@@ -141,10 +163,12 @@ class Worker:
         """The next line, None when it does not come. While the child runs or waits for a CPU it does not hang: an
         overloaded host is not a broken driver."""
         for patience_s in (timeout_s, *STARVATION_S):
+            deadline = time.monotonic() + patience_s
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(patience_s):
                     return await self.child.stdout.readline()
-            if not self.child.runnable:
+            stopped = time.monotonic() - deadline > STOPPED_S  # we were, and the answer may be there
+            if not stopped and not self.child.runnable:
                 break
         return None
 
@@ -162,15 +186,29 @@ def _facts(line: Line) -> ChipFacts:
     return ChipFacts(line.ref, identity, line.ip, line.sdid, line.super_pod)
 
 
+def _gauge(ret: int, words: tuple[int, ...]) -> Gauge:
+    if ret == dcmi_codes.OK:
+        return Gauge(words)
+    return Gauge(why="" if ret in dcmi_codes.NOT_HERE else f"the driver answered {dcmi_codes.say(ret)}")
+
+
 def _reading(identity: ChipIdentity, line: Line) -> ChipReading:
     (health_ret, health), (codes_ret, codes) = line.health, line.codes
-    absent = health_ret == dcmi_codes.OK and health == dcmi_codes.ABSENT_HEALTH
     failed = health_ret or codes_ret
-    why = "" if not failed else f"{'health' if health_ret else 'code list'} answered {dcmi_codes.say(failed)}"
+    no_value = health_ret != dcmi_codes.OK or health > dcmi_codes.WORST_HEALTH
+    why = ""
+    if failed:
+        why = f"{'health' if health_ret else 'code list'} answered {dcmi_codes.say(failed)}"
+    elif health == dcmi_codes.ABSENT_HEALTH:
+        why = "the driver no longer knows this chip"
+    elif no_value:
+        why = f"health {health} is no value of it"
+    # codes speak for themselves; that there are none is only believed beside a health
+    unread = codes_ret != dcmi_codes.OK or (no_value and not codes)
     return ChipReading(
         identity,
-        health=None if health_ret or absent else health,
-        codes=None if codes_ret else tuple(f"{code:08X}" for code in codes),
+        health=None if no_value else health,
+        codes=None if unread else tuple(f"{code:08X}" for code in codes),
         error=failed or None,
-        why=why or ("the driver no longer knows this chip" if absent else ""),
+        why=why,
     )

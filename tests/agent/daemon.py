@@ -42,6 +42,7 @@ class AgentProcess:
         library: bool = True,
         tools: bool = True,
         hccn: bool = False,
+        kmsg: Path | None = None,
         chips_s: float = 1.0,
         heartbeat_s: float = 2.0,
     ) -> None:
@@ -70,6 +71,7 @@ state_dir = "{self.state_dir}"
 config_dir = "{directory / "faults"}"
 kubelet_dir = "{directory / "kubelet"}"
 sysfs = "{host.sysfs}"
+kmsg = "{kmsg or nothing}"
 """
         )
         self._redis = redis.Redis.from_url(redis_url)

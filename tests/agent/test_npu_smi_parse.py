@@ -1,11 +1,10 @@
 """What is understood of npu-smi's text: widths and columns of four generations, failed getters, errors."""
 
-from pathlib import Path
-
 import pytest
 
-from agent.sensors import npu_smi_parse as parse
-from agent.sensors.npu_smi_parse import ChipHealth, MapRow, TableChip
+from agent.decode import npu_smi_chip, npu_smi_ids, npu_smi_says, npu_smi_table
+from agent.decode.records import Chip
+from agent.decode.text import ParseError
 
 TABLE_910B_23 = """\
 +-----------------------------------------------------------------------------------+
@@ -67,13 +66,6 @@ TABLE_NOT_READY = """\
 """
 
 
-def chip(**fields: object) -> TableChip:
-    made = TableChip()
-    for name, value in fields.items():
-        setattr(made, name, value)
-    return made
-
-
 @pytest.mark.parametrize(
     ("text", "version", "chips"),
     [
@@ -81,7 +73,7 @@ def chip(**fields: object) -> TableChip:
             TABLE_910B_23,
             "23.0.4",
             [
-                chip(
+                Chip(
                     card=0,
                     chip=0,
                     name="910B2",
@@ -93,7 +85,7 @@ def chip(**fields: object) -> TableChip:
                     hbm_used_mb=3400,
                     hbm_total_mb=65536,
                 ),
-                chip(card=6, chip=0, name="910B2", health="OK", bus="0000:42:00.0", aicore_pct=0),
+                Chip(card=6, chip=0, name="910B2", health="OK", bus="0000:42:00.0"),
             ],
             id="910B, narrow; what failed getters print as 0 is missing; processes are no chips",
         ),
@@ -101,7 +93,7 @@ def chip(**fields: object) -> TableChip:
             TABLE_A3_26,
             "26.0.rc2",
             [
-                chip(
+                Chip(
                     card=3,
                     chip=0,
                     phy=6,
@@ -114,7 +106,7 @@ def chip(**fields: object) -> TableChip:
                     hbm_used_mb=3100,
                     hbm_total_mb=65536,
                 ),
-                chip(
+                Chip(
                     card=3,
                     chip=1,
                     phy=7,
@@ -133,7 +125,7 @@ def chip(**fields: object) -> TableChip:
             TABLE_310P,
             "25.0.1",
             [
-                chip(
+                Chip(
                     card=32768,
                     chip=0,
                     device=2,
@@ -150,7 +142,7 @@ def chip(**fields: object) -> TableChip:
             TABLE_950,
             "26.1",
             [
-                chip(
+                Chip(
                     card=4,
                     name="950PR",
                     health="Critical",
@@ -168,7 +160,7 @@ def chip(**fields: object) -> TableChip:
             TABLE_NOT_READY,
             "26.1",
             [
-                chip(
+                Chip(
                     card=0,
                     chip=0,
                     name="910B3",
@@ -180,21 +172,21 @@ def chip(**fields: object) -> TableChip:
                     hbm_used_mb=60156,
                     hbm_total_mb=65536,
                 ),
-                chip(chip=0, bus="0000:C2:00.0", aicore_pct=0, hbm_used_mb=3445, hbm_total_mb=65536),
+                Chip(chip=0, bus="0000:C2:00.0", aicore_pct=0, hbm_used_mb=3445, hbm_total_mb=65536),
             ],
             id="a chip that is not ready has no first row",
         ),
     ],
 )
-def test_table(text: str, version: str, chips: list[TableChip]) -> None:
-    table = parse.parse_info(text)
+def test_table(text: str, version: str, chips: list[Chip]) -> None:
+    table = npu_smi_table.parse(tuple(text.splitlines()))
     assert table.version == version
     assert list(table.chips) == chips
 
 
 def test_text_that_is_no_table_is_an_error() -> None:
-    with pytest.raises(parse.ParseError, match="no table"):
-        parse.parse_info("Segmentation fault")
+    with pytest.raises(ParseError, match="no table"):
+        npu_smi_table.parse(("Segmentation fault",))
 
 
 @pytest.mark.parametrize(
@@ -203,55 +195,56 @@ def test_text_that_is_no_table_is_an_error() -> None:
         pytest.param(
             ["NPU ID", "Chip ID", "Chip Logic ID", "Chip Name"],
             [["2", "0", "2", "Ascend 910B3"], ["2", "1", "-", "Mcu"], ["-1", "0", "-", "Mcu"]],
-            [MapRow(2, 0, 2, None, None, "Ascend 910B3")],
+            [Chip(card=2, chip=0, logic=2, name="Ascend 910B3")],
             id="4 columns; a management controller and an absent card are left out",
         ),
         pytest.param(
             ["NPU ID", "Chip ID", "Chip Logic ID", "Chip Phy-ID", "Chip Name"],
             [["4", "1", "8", "9", "Ascend910"]],
-            [MapRow(4, 1, 8, 9, None, "Ascend910")],
+            [Chip(card=4, chip=1, logic=8, phy=9, name="Ascend910")],
             id="5 columns, A3: a lost card has shifted the logic ids",
         ),
         pytest.param(
             ["NPU ID", "Slot ID", "Chip ID", "Chip Phy-ID", "Chip Name"],
             [["0", "3", "1", "5", "950PR"]],
-            [MapRow(0, 1, None, 5, 3, "950PR")],
+            [Chip(card=0, chip=1, phy=5, slot=3, name="950PR")],
             id="950",
         ),
     ],
 )
-def test_map(header: list[str], rows: list[list[str]], expected: list[MapRow]) -> None:
+def test_map(header: list[str], rows: list[list[str]], expected: list[Chip]) -> None:
     text = "\n".join("\t" + "".join(f"{word:<30} " for word in words) for words in [header, *rows])
-    assert list(parse.parse_map(text)) == expected
+    assert npu_smi_ids.parse_map(text.splitlines()).chips == expected
 
 
 def test_map_without_header_is_an_error() -> None:
-    with pytest.raises(parse.ParseError, match="no header"):
-        parse.parse_map("busy\n")
+    with pytest.raises(ParseError, match="no header"):
+        npu_smi_ids.parse_map(["busy"])
 
 
 def test_list_keeps_the_cards_that_are_absent() -> None:
     text = "\tTotal Count                    : 2\n\n\tNPU ID    : -1\n\tChip Count  : 0\n\n\tNPU ID    : 5\n"
-    assert parse.parse_list(text) == (-1, 5)
+    assert [card.card for card in npu_smi_ids.parse_list(text.splitlines()).chips] == [None, 5]
 
 
 HEALTH = [
-    pytest.param("\tHealth Status  : OK\n\tError Code   : NA\n", ChipHealth("OK", ()), id="healthy, old label"),
-    pytest.param("\tNPU ID   : 0\n\tHealth  : OK\n\tError Code   : NA\n", ChipHealth("OK", ()), id="healthy, 950"),
+    pytest.param("\tHealth Status  : OK\n\tError Code   : NA\n", ("OK", []), id="healthy, old label"),
+    pytest.param("\tNPU ID   : 0\n\tHealth  : OK\n\tError Code   : NA\n", ("OK", []), id="healthy, 950"),
     pytest.param(
         "\tHealth Status                  : Alarm\n\tError Code                     : a4025021 8C03A000\n"
         "\tError Information              : one\n\n\t                               : Error Code of another kind\n",
-        ChipHealth("Alarm", ("A4025021", "8C03A000")),
+        ("Alarm", ["A4025021", "8C03A000"]),
         id="two codes on one line, their texts on several",
     ),
-    pytest.param("\tHealth  : UNKNOWN\n", ChipHealth("UNKNOWN", None), id="no code line"),
-    pytest.param("\tHealth  : OK\n\tError Code  : ??\n", ChipHealth("OK", None), id="codes that are none"),
+    pytest.param("\tHealth  : UNKNOWN\n", ("UNKNOWN", None), id="no code line"),
+    pytest.param("\tHealth  : OK\n\tError Code  : ??\n", ("OK", None), id="codes that are none"),
 ]
 
 
 @pytest.mark.parametrize(("text", "expected"), HEALTH)
-def test_health(text: str, expected: ChipHealth) -> None:
-    assert parse.parse_health(text) == expected
+def test_health(text: str, expected: tuple[str, list[str] | None]) -> None:
+    (chip,) = npu_smi_chip.parse_health(text.splitlines()).chips
+    assert (chip.health, chip.codes) == expected
 
 
 ERRORS = [
@@ -268,55 +261,11 @@ ERRORS = [
 
 @pytest.mark.parametrize(("text", "exit_code", "ret"), ERRORS)
 def test_error_texts(text: str, exit_code: int, ret: int | None) -> None:
-    with pytest.raises(parse.ToolSays) as told:
-        parse.check(text, exit_code)
+    with pytest.raises(npu_smi_says.ToolSays) as told:
+        npu_smi_says.check(text, exit_code)
     assert told.value.ret == ret
     assert str(told.value)
 
 
 def test_a_warning_behind_a_good_answer_is_no_error() -> None:
-    parse.check(TABLE_910B_23, 0)
-
-
-def samples(shared_dir: Path, pattern: str) -> list[Path]:
-    found = sorted(shared_dir.glob(f"facts/samples*/{pattern}"))
-    assert found
-    return found
-
-
-def body(path: Path) -> str:
-    """A capture without the line that says where it is from."""
-    text = path.read_text(errors="replace")
-    return text.partition("\n")[2] if text.startswith("#") else text
-
-
-def test_every_captured_table_gives_whole_chips(shared_dir: Path) -> None:
-    for path in samples(shared_dir, "npu-smi-*info-*.txt"):
-        text = body(path)
-        if "| NPU" not in text or "info-l-" in path.name or "info-m-" in path.name:
-            continue
-        for one in parse.parse_info(text).chips:
-            assert one.card is not None or one.bus is not None, (path.name, one)
-            assert one.health in {None, "OK", "Warning", "Alarm", "Critical", "UNKNOWN"}, (path.name, one)
-            assert one.hbm_total_mb != 0, path.name
-            assert one.power_w != 0, path.name
-
-
-def test_every_captured_map_list_and_health_is_read_or_refused(shared_dir: Path) -> None:
-    read = 0
-    for path in samples(shared_dir, "npu-smi-*.txt"):
-        text = body(path)
-        exit_code = 0 if "exit code 0" in path.read_text(errors="replace").partition("\n")[0] else 1
-        if "-m-" in path.name:
-            if exit_code == 0 or "samples/" in str(path):
-                assert all(row.card >= 0 for row in parse.parse_map(text)), path.name
-                read += 1
-        elif "info-l-" in path.name and exit_code == 0:
-            assert parse.parse_list(text), path.name
-            read += 1
-        elif "t_health" in path.name and "-c0" in path.name and exit_code == 0:
-            health = parse.parse_health(text)
-            assert health.health in parse.HEALTH_WORDS, path.name
-            assert health.codes is not None, path.name
-            read += 1
-    assert read > 10
+    npu_smi_says.check(TABLE_910B_23, 0)

@@ -4,15 +4,17 @@ import asyncio
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from agent import probes
-from agent.config import AgentConfig
+from agent.config import AgentConfig, Paths
 from agent.detect.readings import ChipIdentity
 from agent.metrics import Metrics
 from agent.probe import CannotLook, NoDriver, Observation, Sensors
 from agent.probes.chip_health import ChipHealth
 from agent.runner import Runner
+from agent.sensors.gauges import Measured
 from agent.sensors.hccn import Hccn
 from agent.sensors.pci import PciBus
 from agent.sensors.worker import ChipFacts, Enumeration
@@ -86,8 +88,19 @@ def sensors(host: SimHost, *, hccn: bool) -> Sensors:
     return Sensors(chips, PciBus(host.sysfs), Hccn(host.hccn_tool, lock=None) if hccn else None)
 
 
-def test_every_file_of_the_package_is_a_probe_of_its_own(host: SimHost) -> None:
-    found = probes.load(AgentConfig(), sensors(host, hccn=True))
+class NoGauges:
+    async def measure(self, what: str) -> tuple[Measured, ...] | None:
+        return None
+
+
+def test_every_file_of_the_package_is_a_probe_of_its_own(host: SimHost, tmp_path: Path) -> None:
+    """On a host that has something for each of them."""
+    (tmp_path / "kubelet/pods").mkdir(parents=True)
+    (host.sysfs / "class/net").mkdir(parents=True)
+    (tmp_path / "kmsg").touch()
+    paths = Paths(kubelet_dir=str(tmp_path / "kubelet"), sysfs=str(host.sysfs), kmsg=str(tmp_path / "kmsg"))
+    everything = msgspec.structs.replace(sensors(host, hccn=True), gauges=NoGauges())
+    found = probes.load(AgentConfig(paths=paths), everything)
     files = {path.stem for path in Path(probes.__file__).parent.glob("*.py")} - {"__init__"}
     assert {probe.name for probe in found} == files
     assert "link_state" not in {probe.name for probe in probes.load(AgentConfig(), sensors(host, hccn=False))}

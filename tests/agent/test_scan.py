@@ -22,6 +22,7 @@ def config(host: SimHost, directory: Path, *, dcmi: str) -> AgentConfig:
             config_dir=str(directory / "absent"),
             kubelet_dir=str(directory / "absent"),
             sysfs=str(host.sysfs),
+            kmsg=str(directory / "absent"),
         ),
     )
 
