@@ -100,7 +100,10 @@ class Unknown(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ProbeStatus(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How one probe is doing: seconds since it last finished, how long it took, its last error."""
+    """How one probe is doing: seconds since it last finished, how long it took, its last error.
+
+    A report lists the probes in trouble; the agent's /v1/probes lists all.
+    """
 
     name: str
     age_s: float
