@@ -20,7 +20,7 @@ help:
 	@echo "make clean   caches and build output of this checkout (the built control plane stays in $(CACHE))"
 
 check: uv sync lint
-	$(RUN) pytest -m "not cluster and not redis"
+	$(RUN) pytest -n auto -m "not cluster and not redis and not slow"
 
 # pytest builds the control plane itself before the first test that needs it; those run last.
 test: machine sync lint

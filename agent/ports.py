@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeVar
 
+from agent.detect.readings import ChipFinding
+from agent.evidence import Streak
 from agent.probe import CannotLook, Sensors
-from agent.sensors.hccn import TIMEOUT_S
+from agent.sensors.hccn import TIMEOUT_S, Hccn
 from agent.sensors.process import ToolError
 
 T = TypeVar("T")
@@ -34,3 +36,20 @@ async def ask_ports(sensors: Sensors, ask: Callable[[int], Awaitable[T]]) -> tup
         except ToolError as exc:
             failed.append(f"chip {phy}: {exc}")
     return answers, failed
+
+
+class PortStreaks:
+    """What the probes share whose evidence against a port counts once it was there in `looks` looks in a row."""
+
+    timeout_s = ROUND_TIMEOUT_S
+
+    def __init__(self, period_s: float, sensors: Sensors, hccn: Hccn, *, looks: int) -> None:
+        self.period_s = period_s
+        self._sensors, self._hccn = sensors, hccn
+        self._bad = Streak(looks)
+
+    def _findings(self, phy: int, code: str, evidence: dict[str, str]) -> Iterator[ChipFinding]:
+        """At most one: none while the evidence was not there often enough. No evidence ends the fault at once."""
+        bad = self._bad.judge((phy, code), bool(evidence))
+        if bad is not None:
+            yield ChipFinding(phy, code, bad, evidence if bad else {})

@@ -6,6 +6,7 @@ who did.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from reconciler.core.calls import JSON, MERGE_PATCH, Call, Reply
@@ -30,24 +31,46 @@ def pausing(reason: str | None) -> dict[str, Any]:
     return {"data": {"paused": reason}}
 
 
-async def patch_node(kubeconfig: str | None, name: str, patch: dict[str, Any]) -> Reply:
-    """Raises ConfigError when there is no usable kubeconfig."""
+@dataclass(frozen=True, slots=True)
+class Done:
+    """How the API server answered, and the reason that stood there before (None: there was none, or it is not ours to
+    read)."""
+
+    reply: Reply
+    before: str | None = None
+
+
+async def patch_node(kubeconfig: str | None, name: str, patch: dict[str, Any]) -> Done:
+    """`before`: why a person had the node isolated. Raises ConfigError when there is no usable kubeconfig."""
     from reconciler.kube.client import connected
 
+    path = NODE.path("", name)
     async with connected(kubeconfig) as client:
-        return await client.send(Call("PATCH", NODE.path("", name), patch, MERGE_PATCH), timeout_s=TIMEOUT_S)
+        found = await client.send(Call("GET", path), timeout_s=TIMEOUT_S)
+        if found.status == 0:
+            return Done(found)
+        annotations = (found.body.get("metadata") or {}).get("annotations") or {}
+        reply = await client.send(Call("PATCH", path, patch, MERGE_PATCH), timeout_s=TIMEOUT_S)
+        return Done(reply, annotations.get(ISOLATE_ANNOTATION))
 
 
-async def set_paused(kubeconfig: str | None, reason: str | None) -> Reply:
-    """Pause the warden, or let it go on; a control ConfigMap that is not there yet is made. Raises ConfigError."""
+async def set_paused(kubeconfig: str | None, reason: str | None) -> Done:
+    """Pause the warden, or let it go on; a control ConfigMap that is not there yet is made.
+
+    `before`: why it was paused. Raises ConfigError.
+    """
     from reconciler.kube.client import connected
 
     patch = pausing(reason)
     async with connected(kubeconfig) as client:
         path = CONTROL.path(NAMESPACE, CONTROL_CONFIGMAP)
+        found = await client.send(Call("GET", path), timeout_s=TIMEOUT_S)
+        if found.status == 0:
+            return Done(found)
+        before = (found.body.get("data") or {}).get("paused") or None if found.ok else None
         reply = await client.send(Call("PATCH", path, patch, MERGE_PATCH), timeout_s=TIMEOUT_S)
         if reply.status != 404 or reason is None:
-            return reply
+            return Done(reply, before)
         metadata = {"name": CONTROL_CONFIGMAP, "namespace": NAMESPACE}
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **patch}
-        return await client.send(Call("POST", CONTROL.collection(NAMESPACE), body, JSON), timeout_s=TIMEOUT_S)
+        return Done(await client.send(Call("POST", CONTROL.collection(NAMESPACE), body, JSON), timeout_s=TIMEOUT_S))

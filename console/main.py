@@ -20,6 +20,7 @@ COMMANDS = {
     "pause": Lazy("console.cli.hands:pause", "Stop all taints and restarts for a while."),
     "resume": Lazy("console.cli.hands:resume", "Let a paused warden go on."),
     "test": Lazy("console.scenario.cli:test", "Run scenario files on a virtual clock."),
+    "decode": Lazy("console.cli.decode:decode", "Print what is understood of captured vendor output, as JSON."),
     "config": Lazy("console.cli.config:config", "Check and show configuration files."),
     "lab": Lazy("console.cli.lab:lab", "A simulated host and cluster, to try, teach and drill."),
 }
@@ -30,5 +31,6 @@ COMMANDS = {
 def main() -> None:
     """NPU Warden finds broken Ascend NPUs, isolates them and restarts exactly the pods that must restart together.
 
-    Exit codes: 0 all is well, 1 a finding, 2 a wrong command line or an unusable file, 3 no answer from the reconciler.
+    Exit codes: 0 all is well, 1 a finding, 2 a wrong command line, or a file or key that cannot be used, 3 no answer
+    from the reconciler or the API server.
     """

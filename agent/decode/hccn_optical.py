@@ -17,7 +17,8 @@ from agent.decode.text import ParseError, known, quoted, real
 _PAIR = re.compile(r"\s*([^:]+?)\s*:\s*(.*)")
 _HEX = re.compile(r"0x[0-9a-fA-F]{1,8}")
 _PRESENT = {"present": True, "not present": False}
-_ABSENT = "Optical module is not present"
+ABSENT = "Optical module is not present"
+"""All that some builds print, on stderr."""
 
 
 class Lane(msgspec.Struct, kw_only=True):
@@ -71,7 +72,7 @@ _LANE_KEY = re.compile(r"(?:[TR]x Power|Tx Bias|(?:Host|Media) SNR Lane)([0-9])"
 
 def parse(lines: Sequence[str]) -> Optical:
     """Raises ParseError."""
-    if any(_ABSENT in line for line in lines):
+    if any(ABSENT in line for line in lines):
         return Optical(present=False, lanes=[])
     pairs = [(found[1], found[2]) for line in lines if (found := _PAIR.fullmatch(line))]
     told = dict(pairs)

@@ -39,7 +39,7 @@ class Link(Decoded, kw_only=True):
 
 
 class Change(msgspec.Struct, kw_only=True):
-    """at: local time of the host, ISO 8601 without a zone, as the tool knows none."""
+    """at: local time of the host, ISO 8601 without a zone, as the tool knows none; None = it cannot be read."""
 
     at: str | None
     up: bool
@@ -141,8 +141,8 @@ def parse_link_stat(lines: Sequence[str]) -> LinkStat:
             answer.records.append(Change(at=_time(row.get("Time_Stamp", "")), up=_CHANGES[row["Link_Status"]]))
     for line in plain:
         at, _, change = line.rpartition("    ")
-        if not table and change.strip() in _CHANGES and (when := _time(at.strip())) is not None:
-            answer.records.append(Change(at=when, up=_CHANGES[change.strip()]))
+        if not table and change.strip() in _CHANGES:
+            answer.records.append(Change(at=_time(at.strip()), up=_CHANGES[change.strip()]))
     last = next(line for line in reversed(lines) if line.strip())
     if not last.lstrip().startswith("+") if table else "link change records" not in told:
         answer.error = Problem("truncated", "the link records stop before their end")

@@ -11,7 +11,6 @@ from agent.limits import LinkFlap as LinkFlapLimits
 from agent.ports import ROUND_TIMEOUT_S, ask_ports
 from agent.probe import Observation, Sensors, partly
 from agent.sensors.hccn import Hccn
-from agent.sensors.hccn_parse import LinkHistory
 
 CODE = "NW-LINK-FLAP"
 
@@ -25,14 +24,14 @@ class LinkFlap:
         self._sensors, self._hccn, self._limits = sensors, hccn, limits
 
     async def look(self) -> Observation:
-        histories, failed = await ask_ports(self._sensors, self._hccn.link_stat)
-        chips = tuple(judge(phy, history, self._limits) for phy, history in histories.items())
+        histories, failed = await ask_ports(self._sensors, self._hccn.link_downs)
+        chips = tuple(judge(phy, downs_ago_s, self._limits) for phy, downs_ago_s in histories.items())
         return Observation(chips=chips, partly=partly(failed))
 
 
-def judge(phy: int, history: LinkHistory, limits: LinkFlapLimits) -> ChipFinding:
+def judge(phy: int, downs_ago_s: tuple[float, ...], limits: LinkFlapLimits) -> ChipFinding:
     """A record from the future is of a clock that was wrong then, and counts as old."""
-    downs = sum(0 <= ago_s < limits.window_s for ago_s in history.downs_ago_s)
+    downs = sum(0 <= ago_s < limits.window_s for ago_s in downs_ago_s)
     active = downs >= limits.downs
     return ChipFinding(phy, CODE, active, {"downs": f"{downs} in {limits.window_s:g} s"} if active else {})
 

@@ -8,36 +8,27 @@ from __future__ import annotations
 
 from agent.config import AgentConfig
 from agent.detect.readings import ChipFinding
-from agent.evidence import Streak
-from agent.ports import ROUND_TIMEOUT_S, ask_ports
+from agent.ports import PortStreaks, ask_ports
 from agent.probe import Observation, Sensors, partly
-from agent.sensors.hccn import Hccn
 
 CODE = "NW-NET-HEALTH"
-HEALTHY = frozenset({"Success", "Init"})
 BAD = frozenset({"Socket fail", "Socket failed", "Receive timeout", "Unreachable", "Time exceeded", "Fault"})
-"""`Socket failed`: older builds."""
+"""The words against the network; the decoder calls unhealthy whatever is not Success or Init. `Socket failed`: older
+builds."""
 
 
-class NetHealth:
+class NetHealth(PortStreaks):
     name = "net_health"
-    timeout_s = ROUND_TIMEOUT_S
-
-    def __init__(self, period_s: float, sensors: Sensors, hccn: Hccn, *, looks: int) -> None:
-        self.period_s = period_s
-        self._sensors, self._hccn = sensors, hccn
-        self._bad = Streak(looks)
 
     async def look(self) -> Observation:
-        words, failed = await ask_ports(self._sensors, self._hccn.net_health)
+        answers, failed = await ask_ports(self._sensors, self._hccn.net_health)
         chips: list[ChipFinding] = []
-        for phy, word in words.items():
-            if word not in HEALTHY | BAD:
+        for phy, answer in answers.items():
+            word = str(answer.status)
+            if answer.healthy or word in BAD:
+                chips += self._findings(phy, CODE, {} if answer.healthy else {"status": word})
+            else:
                 failed.append(f"chip {phy}: net health status {word}")
-                continue
-            bad = self._bad.judge(phy, word in BAD)
-            if bad is not None:
-                chips.append(ChipFinding(phy, CODE, bad, {"status": word} if bad else {}))
         return Observation(chips=tuple(chips), partly=partly(failed))
 
 

@@ -6,58 +6,67 @@ state. Both dies of an A3 show the same module: whichever asks first takes the f
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 
 from agent.config import AgentConfig
+from agent.decode.hccn_optical import Limits
+from agent.decode.hccn_optical import Optical as Module
 from agent.detect.readings import ChipFinding
-from agent.evidence import Streak
-from agent.ports import ROUND_TIMEOUT_S, ask_ports
+from agent.ports import PortStreaks, ask_ports
 from agent.probe import Observation, Sensors, partly
-from agent.sensors.hccn import Hccn
-from agent.sensors.hccn_parse import Module
 
 ABSENT, POWER, SIGNAL = "NW-OPTICAL-ABSENT", "NW-OPTICAL-POWER", "NW-OPTICAL-SIGNAL"
 
 
-class Optical:
+class Optical(PortStreaks):
     name = "optical"
-    timeout_s = ROUND_TIMEOUT_S
-
-    def __init__(self, period_s: float, sensors: Sensors, hccn: Hccn, *, looks: int) -> None:
-        self.period_s = period_s
-        self._sensors, self._hccn = sensors, hccn
-        self._bad = Streak(looks)
 
     async def look(self) -> Observation:
         modules, failed = await ask_ports(self._sensors, self._hccn.optical)
         return Observation(chips=tuple(self._judge(modules)), partly=partly(failed))
 
-    def _judge(self, modules: dict[int, Module]) -> Iterable[ChipFinding]:
+    def _judge(self, modules: dict[int, Module]) -> Iterator[ChipFinding]:
+        """An absent module is no more than absent, whatever the tool prints beside it."""
+        plugged = {phy: module for phy, module in modules.items() if module.present}
         for phy, module in modules.items():
-            yield ChipFinding(phy, ABSENT, not module.present)
-            for code, evidence in ((POWER, out_of_limits(module)), (SIGNAL, flags_of(phy, modules))):
-                bad = self._bad.judge((phy, code), bool(evidence))
-                if bad is not None:
-                    yield ChipFinding(phy, code, bad, evidence if bad else {})
+            yield ChipFinding(phy, ABSENT, phy not in plugged)
+            yield from self._findings(phy, POWER, out_of_limits(module) if phy in plugged else {})
+            yield from self._findings(phy, SIGNAL, flags_of(phy, plugged) if phy in plugged else {})
 
 
 def out_of_limits(module: Module) -> dict[str, str]:
     """Lanes whose power is outside what the module itself states; without such limits nothing can be said."""
     found: dict[str, str] = {}
-    for side, powers, limits in (("tx", module.tx_mw, module.tx_limits_mw), ("rx", module.rx_mw, module.rx_limits_mw)):
-        low, high = limits or (float("-inf"), float("inf"))
-        for lane, mw in enumerate(powers):
-            if not low <= mw <= high:
-                found[f"{side}{lane}"] = f"{mw:g} mW, limits {low:g} to {high:g}"
+    for lane in module.lanes:
+        found |= _outside(f"tx{lane.lane}", lane.tx_power_mw, module.tx_power_mw_limits)
+        found |= _outside(f"rx{lane.lane}", lane.rx_power_mw, module.rx_power_mw_limits)
     return found
 
 
-def flags_of(phy: int, modules: dict[int, Module]) -> dict[str, str]:
+def _outside(what: str, mw: float | None, limits: Limits) -> dict[str, str]:
+    low, high = limits.low, limits.high
+    if mw is None or low is None or high is None or low >= high or low <= mw <= high:
+        return {}
+    return {what: f"{mw:g} mW, limits {low:g} to {high:g}"}
+
+
+def flags_of(phy: int, plugged: dict[int, Module]) -> dict[str, str]:
     """Flags that this look found on the module of the chip, through whichever chip it was read."""
-    mine = modules[phy]
-    same = [one for one in modules.values() if one is mine or (mine.serial and one.serial == mine.serial)]
-    flags = sorted({flag for one in same for flag in one.flags})
+    mine = plugged[phy]
+    same = [one for one in plugged.values() if one is mine or (mine.serial and one.serial == mine.serial)]
+    flags = sorted({flag for one in same for flag in _set_flags(one)})
     return {"flags": ", ".join(flags)} if flags else {}
+
+
+def _set_flags(module: Module) -> Iterator[str]:
+    """The loss-of-signal and loss-of-lock registers that are not 0, by the tool's names."""
+    registers = {
+        "Tx Los Flag": module.tx_los,
+        "Rx Los Flag": module.rx_los,
+        "Tx LoL Flag": module.tx_lol,
+        "Rx LoL Flag": module.rx_lol,
+    }
+    return (f"{name} {lanes:#x}" for name, lanes in registers.items() if lanes)
 
 
 def make(config: AgentConfig, sensors: Sensors) -> Optical | None:

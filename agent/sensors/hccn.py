@@ -1,22 +1,28 @@
 """RoCE ports by `hccn_tool`. A tool that fails says nothing about the port: unknown, never a fault.
 
-Calls are `hccn_tool -i <physical id> -<command> -g` (910A, 910B, A3).
+Calls are `hccn_tool -i <physical id> -<command> -g` (910A, 910B, A3); what they print is read by agent.decode.
 """
 
 from __future__ import annotations
 
-import contextlib
+from collections.abc import Callable, Sequence
+from datetime import datetime
 from pathlib import Path
+from typing import TypeVar
 
-from agent.decode import hccn_port
+from agent.decode import hccn_optical, hccn_port, hccn_says
+from agent.decode.hccn_optical import Optical
+from agent.decode.hccn_port import NetHealth
+from agent.decode.records import Decoded
 from agent.decode.text import ParseError
 from agent.detect.readings import LinkReading
-from agent.sensors import hccn_parse
-from agent.sensors.hccn_parse import LinkHistory, Module
 from agent.sensors.process import Output, Tool, ToolError
+
+Answer = TypeVar("Answer", bound=Decoded)
 
 PLACES = ("/usr/local/Ascend/driver/tools/hccn_tool", "/usr/bin/hccn_tool")
 TIMEOUT_S = 10.0
+MAX_TEXT = 120
 
 
 class Hccn:
@@ -27,30 +33,69 @@ class Hccn:
 
     async def link(self, phy: int) -> LinkReading:
         try:
-            output = await self._ask(phy, "-link")
+            return LinkReading(phy, parse_link(await self._ask(phy, "-link")))
         except ToolError as exc:
             return LinkReading(phy, None, str(exc))
-        return parse_link(phy, output)
 
-    async def link_stat(self, phy: int) -> LinkHistory:
-        """The newest changes of the link. Raises ToolError."""
-        return hccn_parse.link_stat(await self._ask(phy, "-link_stat"))
+    async def link_downs(self, phy: int) -> tuple[float, ...]:
+        """Seconds ago of each LINK DOWN that the tool still shows, newest first. Raises ToolError."""
+        return parse_link_downs(await self._ask(phy, "-link_stat"))
 
-    async def net_health(self, phy: int) -> str:
-        """What the chip's own detection of its network says, in the tool's words. Raises ToolError."""
-        return hccn_parse.net_health(await self._ask(phy, "-net_health"))
+    async def net_health(self, phy: int) -> NetHealth:
+        """What the chip's own detection of its network says. Raises ToolError."""
+        return parse_net_health(await self._ask(phy, "-net_health"))
 
-    async def optical(self, phy: int) -> Module:
+    async def optical(self, phy: int) -> Optical:
         """The optical module. Reading clears its flags, so there must be one reader only. Raises ToolError."""
-        return hccn_parse.optical(await self._ask(phy, "-optical"))
+        return parse_optical(await self._ask(phy, "-optical"))
 
     async def _ask(self, phy: int, command: str) -> Output:
         return await self._tool.run("-i", str(phy), command, "-g")
 
 
-def parse_link(phy: int, output: Output) -> LinkReading:
-    """`link status: UP` or `DOWN`; anything else is unknown. Errors stand on stdout or stderr."""
-    if output.code == 0:
-        with contextlib.suppress(ParseError):
-            return LinkReading(phy, hccn_port.parse_link(output.out.splitlines()).up)
-    return LinkReading(phy, None, hccn_parse.unusable(output))
+def parse_link(output: Output) -> bool | None:
+    """Raises ToolError."""
+    return _answer(hccn_port.parse_link, output).up
+
+
+def parse_link_downs(output: Output) -> tuple[float, ...]:
+    """Ages are differences within one output, whose clock is local and has no zone. Raises ToolError, also when a
+    time cannot be read: a DOWN that is left out would make a port that flaps look calm."""
+    stat = _answer(hccn_port.parse_link_stat, output)
+    downs = [change.at for change in stat.records if not change.up]
+    if stat.now is None or None in downs:
+        raise ToolError(_unusable(output))
+    now = datetime.fromisoformat(stat.now)
+    return tuple((now - datetime.fromisoformat(at)).total_seconds() for at in downs if at is not None)
+
+
+def parse_net_health(output: Output) -> NetHealth:
+    """Raises ToolError."""
+    return _answer(hccn_port.parse_net_health, output)
+
+
+def parse_optical(output: Output) -> Optical:
+    """Some builds only say that there is no module, and as an error. Raises ToolError."""
+    if hccn_optical.ABSENT in output.out or hccn_optical.ABSENT in output.err:
+        return Optical(present=False)
+    return _answer(hccn_optical.parse, output)
+
+
+def _answer(parse: Callable[[Sequence[str]], Answer], output: Output) -> Answer:
+    """The whole answer of a tool that ended well and printed no error. Raises ToolError."""
+    lines = output.out.splitlines()
+    if output.code != 0 or hccn_says.said(lines) is not None:
+        raise ToolError(_unusable(output))
+    try:
+        answer = parse(lines)
+    except ParseError as exc:
+        raise ToolError(_unusable(output)) from exc
+    if answer.error is not None:
+        raise ToolError(_unusable(output))
+    return answer
+
+
+def _unusable(output: Output) -> str:
+    """Why this output is no answer. Errors stand on stdout or stderr."""
+    said = " ".join((output.out + " " + output.err).split())[:MAX_TEXT]
+    return f"hccn_tool ended with {output.code}: {said or 'no output'}"

@@ -11,12 +11,13 @@ import click
 from console import access
 from console.cli.errors import Unreachable, Unusable
 from console.cli.output import json_option, print_json
-from reconciler.core.calls import Reply
 from shared.config import ConfigError
 
 kubeconfig_option = click.option(
     "--kubeconfig", type=click.Path(), help="Default: $KUBECONFIG, then ~/.kube/config; in a pod its service account."
 )
+CONTROL = "the control ConfigMap"
+
 reason_option = click.option("--reason", default="by hand", show_default=True, help="Shown by `why` and in Events.")
 
 
@@ -27,8 +28,9 @@ reason_option = click.option("--reason", default="by hand", show_default=True, h
 @json_option
 def isolate(node: str, reason: str, kubeconfig: str | None, as_json: bool) -> None:
     """Keep new work away from NODE until somebody releases it. Pods that run there stay."""
-    _checked(_run(access.patch_node(kubeconfig, node, access.isolation(reason))), f"node {node}")
-    _say({"node": node, "isolate": reason}, f"{node}: the warden is asked to isolate it ({reason})", as_json)
+    before = _run(access.patch_node(kubeconfig, node, access.isolation(reason)), f"node {node}")
+    text = f"{node}: the warden is asked to isolate it ({reason}){_replaced(before, reason)}"
+    _say({"node": node, "isolate": reason, "before": before}, text, as_json)
 
 
 @click.command()
@@ -38,8 +40,10 @@ def isolate(node: str, reason: str, kubeconfig: str | None, as_json: bool) -> No
 @json_option
 def release(node: str, reason: str, kubeconfig: str | None, as_json: bool) -> None:
     """Give NODE back, without a hold-down: after an isolation by hand, or in spite of a fault."""
-    _checked(_run(access.patch_node(kubeconfig, node, access.release(reason))), f"node {node}")
-    _say({"node": node, "release": reason}, f"{node}: the warden is asked to release it ({reason})", as_json)
+    before = _run(access.patch_node(kubeconfig, node, access.release(reason)), f"node {node}")
+    was = "" if before is None else f"; it was isolated by hand ({before})"
+    text = f"{node}: the warden is asked to release it ({reason}){was}"
+    _say({"node": node, "release": reason, "before": before}, text, as_json)
 
 
 @click.command()
@@ -48,8 +52,9 @@ def release(node: str, reason: str, kubeconfig: str | None, as_json: bool) -> No
 @json_option
 def pause(reason: str, kubeconfig: str | None, as_json: bool) -> None:
     """Stop all taints and restarts until `resume`. The warden goes on watching and explaining."""
-    _checked(_run(access.set_paused(kubeconfig, reason)), "the control ConfigMap")
-    _say({"paused": reason}, f"the warden is paused ({reason}); `npu-warden resume` ends that", as_json)
+    before = _run(access.set_paused(kubeconfig, reason), CONTROL)
+    text = f"the warden is paused ({reason}){_replaced(before, reason)}; `npu-warden resume` ends that"
+    _say({"paused": reason, "before": before}, text, as_json)
 
 
 @click.command()
@@ -57,25 +62,27 @@ def pause(reason: str, kubeconfig: str | None, as_json: bool) -> None:
 @json_option
 def resume(kubeconfig: str | None, as_json: bool) -> None:
     """Let a paused warden go on."""
-    reply = _run(access.set_paused(kubeconfig, None))
-    if reply.status != 404:  # no ConfigMap: nobody ever paused
-        _checked(reply, "the control ConfigMap")
-    _say({"paused": None}, "the warden is not paused", as_json)
+    before = _run(access.set_paused(kubeconfig, None), CONTROL, absent_is_fine=True)
+    text = "the warden was not paused: nothing to resume" if before is None else f"resumed (was paused: {before})"
+    _say({"paused": None, "before": before}, text, as_json)
 
 
-def _run(work: Coroutine[Any, Any, Reply]) -> Reply:
+def _run(work: Coroutine[Any, Any, access.Done], what: str, *, absent_is_fine: bool = False) -> str | None:
+    """The reason that stood there before. absent_is_fine: no ConfigMap means that nobody ever paused."""
     try:
-        return asyncio.run(work)
+        done = asyncio.run(work)
     except ConfigError as exc:
         raise Unusable(str(exc)) from exc
-
-
-def _checked(reply: Reply, what: str) -> None:
-    if reply.ok:
-        return
+    reply = done.reply
+    if reply.ok or (absent_is_fine and reply.status == 404):
+        return done.before
     if reply.status == 0 or reply.status >= 500:
         raise Unreachable(f"{what}: no answer from the API server: {reply.text.removeprefix('0 ')}")
     raise Unusable(f"{what}: {reply.text}")
+
+
+def _replaced(before: str | None, reason: str) -> str:
+    return "" if before is None or before == reason else f", which replaces the reason given before ({before})"
 
 
 def _say(found: dict[str, Any], text: str, as_json: bool) -> None:

@@ -1,15 +1,16 @@
-"""What the commands print: JSON for programs, tables that fit 80 columns for people, colour on a terminal only."""
+"""What the commands print: JSON for programs, tables that fit the terminal for people, colour on a terminal only."""
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
 import msgspec
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
+
+from console.cli.table import layout
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 
@@ -18,6 +19,7 @@ STYLES = {
     "Recovered": "green",
     "fault": "red",
     "dead": "red",
+    "released": "yellow",
     "Held": "yellow",
     "unknown": "yellow",
     "WaitingForCapacity": "yellow",
@@ -29,19 +31,22 @@ def print_json(value: Any) -> None:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """One row per line where it fits; a cell that is too long is wrapped, never cut: names are to be copied."""
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for column in columns:
-        table.add_column(column, overflow="fold", header_style="dim")
-    for row in rows:
-        table.add_row(*(_cell(value) for value in row))
-    Console(highlight=False).print(table)
+    """One row per line; only on a terminal, cells that do not fit its width are wrapped, never cut."""
+    if title:
+        click.secho(title, bold=True)
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    shown = [[_cell(value) for value in row] for row in rows]
+    for line in layout(columns, shown, width, _styled):
+        click.echo(line)
 
 
 def _cell(value: object) -> str:
-    text = escape("-" if value in (None, "") else str(value))
-    style = STYLES.get(text)
-    return f"[{style}]{text}[/]" if style else text
+    return "-" if value in (None, "") else " ".join(str(value).split())
+
+
+def _styled(cell: str, padded: str) -> str:
+    colour = STYLES.get(cell)
+    return click.style(padded, fg=colour) if colour else padded
 
 
 def ago(seconds: float | None) -> str | None:

@@ -10,11 +10,12 @@ from typing import Any
 import click
 
 from console.cli.errors import FINDING
+from console.cli.holds import left_alone, open_holds, print_holds
 from console.cli.output import ago, json_option, print_json, print_table
 from console.cli.reconciler_api import ask, items, url_option
-from console.cli.recovery import Item, is_open, recovery_row
-
-RECOVERY_COLUMNS = ("UNIT", "LEVEL", "PHASE", "REASON", "AGE", "TOOK")
+from console.cli.recovery import RECOVERY_COLUMNS, Item, is_open, recovery_row
+from console.cli.warden import idle, say_warden, warden_of
+from shared import catalog
 
 
 @click.command()
@@ -23,24 +24,30 @@ RECOVERY_COLUMNS = ("UNIT", "LEVEL", "PHASE", "REASON", "AGE", "TOOK")
 def status(url: str, as_json: bool) -> None:
     """Say in a few lines whether all is well: nodes by verdict, open faults and recoveries, refusals.
 
-    Exit code 1: a node is not ok, a recovery is open, or something is refused.
+    Begins with PAUSED, OBSERVE ONLY or the refused policy.toml where the warden is kept from acting.
+
+    Exit code 1: a node is not ok, a recovery is open, something is refused or waits, or policy.toml is refused.
     """
+    warden = warden_of(url)
     nodes_found, found, plan = items(url, "/v1/nodes"), items(url, "/v1/recoveries"), ask(url, "/v1/plan")
     verdicts = Counter(node["verdict"] for node in nodes_found)
-    faults_found = sum(len(node["faults"]) for node in nodes_found)
-    open_found = [item for item in found if is_open(item)]
-    fine = verdicts["ok"] == len(nodes_found) and not open_found and not plan["holds"]
+    faults_found = len(items(url, "/v1/faults"))
+    open_found, holds = [item for item in found if is_open(item)], open_holds(plan["holds"])
+    fine = verdicts["ok"] == len(nodes_found) and not open_found and not holds and warden["policy_error"] is None
     if as_json:
         print_json(
             {
                 "fine": fine,
+                **warden,
                 "nodes": dict(sorted(verdicts.items())),
                 "faults": faults_found,
                 "recoveries": open_found,
-                "holds": plan["holds"],
+                "holds": holds,
+                "left_alone": left_alone(plan["holds"]),
             }
         )
     else:
+        say_warden(warden)
         shown = ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items()))
         click.echo(f"nodes       {len(nodes_found)}{f': {shown}' if shown else ''}")
         click.echo(f"faults      {faults_found} open")
@@ -48,11 +55,17 @@ def status(url: str, as_json: bool) -> None:
         _print_not_ok(nodes_found)
         if open_found:
             print_table("\nopen recoveries", RECOVERY_COLUMNS, (recovery_row(item) for item in open_found))
-        if plan["holds"]:
-            rows = ((hold["subject"], hold["reason"], hold["message"]) for hold in plan["holds"])
-            print_table("\nrefused", ("SUBJECT", "REASON", "MESSAGE"), rows)
-        click.echo("\nall is well" if fine else "\n`npu-warden why SUBJECT` explains a node, pod or workload")
+        print_holds(holds)
+        click.echo(f"\n{_summary(fine, faults_found, idle(warden))}")
     _end(fine)
+
+
+def _summary(fine: bool, faults_found: int, is_idle: bool) -> str:
+    if not fine:
+        return "`npu-warden why SUBJECT` explains a node, pod or workload"
+    if faults_found:
+        return "nothing is to be done: the open faults (`npu-warden faults`) are of levels that keep no work away"
+    return "nothing is wrong now, and the warden would do nothing about a fault" if is_idle else "all is well"
 
 
 def _print_not_ok(found: list[Item]) -> None:
@@ -75,11 +88,15 @@ def node_row(node: Item) -> tuple[object, ...]:
 @url_option
 @json_option
 def nodes(url: str, as_json: bool) -> None:
-    """List the nodes: verdict (ok, fault, unknown, dead), Ready, the warden's taint, age of the last report, why.
+    """List the nodes: verdict (ok, fault, unknown, dead, released), Ready, the warden's taint, age of the report, why.
+
+    released: faults are open, and a person has given the node back in spite of them.
 
     Exit code 1: a node is not ok.
     """
-    found = items(url, "/v1/nodes")
+    found, warden = items(url, "/v1/nodes"), warden_of(url)
+    if not as_json:
+        say_warden(warden)
     _print("nodes", found, as_json, NODE_COLUMNS, [node_row(node) for node in found])
     _end(all(node["verdict"] == "ok" for node in found))
 
@@ -99,8 +116,11 @@ def faults(url: str, as_json: bool) -> None:
 
 
 def _notes(fault: Item) -> str:
-    notes = [] if fault["confirmed"] else ["unconfirmed"]
-    return ", ".join([*notes, *(["drill"] if fault.get("origin") == "drill" else [])])
+    row = catalog.load().lookup(fault["code"])
+    name = (fault.get("evidence") or {}).get("name") or (row.name if row else None)
+    drill = fault.get("origin") == "drill"
+    notes = (name, "" if fault["confirmed"] else "unconfirmed", "drill" if drill else "")
+    return ", ".join(note for note in notes if note)
 
 
 @click.command()

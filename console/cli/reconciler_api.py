@@ -1,4 +1,7 @@
-"""Asks a reconciler: GET /v1/..., JSON back. Every way it can fail is one line with the URL and exit code 3."""
+"""Asks a reconciler: GET /v1/..., JSON back. Every way it can fail is one line with the URL.
+
+Exit code 3 when no reconciler answers there, 2 when one does and does not know what was asked for.
+"""
 
 from __future__ import annotations
 
@@ -46,9 +49,9 @@ def ask(url: str, path: str, params: Mapping[str, str] | None = None) -> dict[st
         hint = "is the reconciler running? --url or NPUWARDEN_URL names another one"
         raise Unreachable(f"{base} does not answer ({reason}): {hint}") from exc
     except ValueError as exc:
-        raise Unreachable(f"{full} answers, but not with JSON: is that a reconciler?") from exc
+        raise _stranger(full, "does not answer with JSON") from exc
     if not isinstance(body, dict):
-        raise Unreachable(f"{full} answers, but not as a reconciler does")
+        raise _stranger(full, "does not answer with an object")
     return body
 
 
@@ -56,16 +59,25 @@ def items(url: str, path: str) -> list[dict[str, Any]]:
     """All items of a list."""
     found = ask(url, path).get("items")
     if not isinstance(found, list):
-        raise Unreachable(f"{url.rstrip('/')}{path} answers, but not with a list: is that a reconciler?")
+        raise _stranger(f"{url.rstrip('/')}{path}", "does not answer with a list")
     return found
 
 
 def _refused(exc: urllib.error.HTTPError, full: str) -> click.ClickException:
     try:
         problem = json.loads(exc.read())
-        text = problem.get("detail") or problem.get("title") or exc.reason
+        title = problem.get("title") or ""
+        text = problem.get("detail") or title or exc.reason
     except (ValueError, AttributeError):
-        text = exc.reason
-    if exc.code in (400, 404):
+        title, text = "", exc.reason
+    if exc.code == 400 or (exc.code == 404 and title.startswith("No such ")):
         return Unusable(f"{text} ({exc.code} from {full})")
+    if 400 <= exc.code < 500:
+        return _stranger(full, f"answers {exc.code}")
     return Unreachable(f"{full} answers {exc.code}: {text}")
+
+
+def _stranger(full: str, what: str) -> Unreachable:
+    """Something answers, and it is an agent, a path below a reconciler, or another program altogether."""
+    hint = f"--url or NPUWARDEN_URL names one, without a path, such as {DEFAULT_URL}"
+    return Unreachable(f"this is not a reconciler: {full} {what}; {hint}")

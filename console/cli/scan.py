@@ -13,8 +13,9 @@ from agent.config import load, node_name
 from agent.scan import scan as look
 from console.cli.errors import FINDING, Unusable
 from console.cli.output import ago, json_option, print_json, print_table
+from shared import catalog
 from shared.config import ConfigError
-from shared.model import NodeReport
+from shared.model import Fault, NodeReport
 
 
 @click.command()
@@ -38,7 +39,7 @@ def scan(path: Path | None, as_json: bool) -> None:
         )
         _show(report)
     if not report.chips:
-        click.echo("no chip was seen: nothing here is known to be well", err=True)
+        click.echo("no chip was seen: nothing here is known to be well", err=as_json)
     if report.faults or report.unknown or not report.chips:
         sys.exit(FINDING)
 
@@ -49,8 +50,17 @@ def _show(report: NodeReport) -> None:
         print_table("\nchips", ("CHIP", "HEALTH", "NAME", "PCI", "CODES"), rows)
     if report.faults:
         now = time.time()
-        found = ((f.chip, f.code, f.level.value, ago(now - f.since)) for f in report.faults)
-        print_table("\nfaults", ("CHIP", "CODE", "LEVEL", "AGE"), found)
+        found = ((f.chip, f.code, f.level.value, ago(now - f.since), _seen(f)) for f in report.faults)
+        print_table("\nfaults", ("CHIP", "CODE", "LEVEL", "AGE", "NOTE"), found)
     if report.unknown:
         unseen = ((u.chip, u.probe, u.why) for u in report.unknown)
         print_table("\ncould not be seen", ("CHIP", "PROBE", "WHY"), unseen)
+
+
+def _seen(fault: Fault) -> str:
+    """The code's name and what was seen, as far as the probe has kept it."""
+    row = catalog.load().lookup(fault.code)
+    evidence = dict(fault.evidence)
+    name = evidence.pop("name", row.name if row else None)
+    seen = (str(value) if key == "why" else f"{key} {value}" for key, value in evidence.items())
+    return ", ".join(text for text in (name, *seen) if text)

@@ -8,10 +8,15 @@ from typing import Any
 import click
 
 from console.cli.errors import FINDING, Unusable
+from console.cli.holds import open_holds, print_holds, print_left_alone
 from console.cli.output import json_option, print_json, print_table
-from console.cli.questions import NODE_COLUMNS, RECOVERY_COLUMNS, node_row
+from console.cli.questions import NODE_COLUMNS, node_row
 from console.cli.reconciler_api import ask, url_option
-from console.cli.recovery import is_open, recovery_row
+from console.cli.recovery import is_open, phase, recovery_story
+from console.cli.warden import say_warden, warden_of
+
+FAILED_PHASES = frozenset({"Exhausted", "OwnerTerminal"})
+"""Recoveries that ended without new pods: still worth a person's attention."""
 
 
 @click.command()
@@ -24,10 +29,11 @@ def why(subject: str, url: str, as_json: bool) -> None:
     SUBJECT is a node (`node-a`), a pod or a workload (`namespace/name`), or one unit of a workload
     (`namespace/workload/instance`). Exit code 1: there is something to tell.
     """
-    found = _answer(subject, url)
+    found, warden = _answer(subject, url), warden_of(url)
     if as_json:
-        print_json(found)
+        print_json({**found, "warden": warden})
     else:
+        say_warden(warden)
         _show(found)
     if not _fine(found):
         sys.exit(FINDING)
@@ -36,24 +42,33 @@ def why(subject: str, url: str, as_json: bool) -> None:
 def _answer(subject: str, url: str) -> dict[str, Any]:
     match subject.count("/"):
         case 0:
-            return ask(url, "/v1/why", {"node": subject})
+            try:
+                return ask(url, "/v1/why", {"node": subject})
+            except Unusable as exc:
+                hint = "a pod or workload is asked for as NAMESPACE/NAME"
+                raise Unusable(f"{exc.message}; {hint}") from exc
         case 1:
             try:
                 return ask(url, "/v1/why", {"pod": subject})
             except Unusable:
-                try:
-                    return ask(url, "/v1/why", {"workload": subject})
-                except Unusable as exc:
-                    raise Unusable(f"nothing is known of a pod or workload {subject!r} at {url}") from exc
+                return ask(url, "/v1/why", {"workload": subject})
         case _:
             return ask(url, "/v1/why", {"workload": subject})
 
 
 def _fine(found: dict[str, Any]) -> bool:
-    node = found.get("node")
-    return (
-        not found["verdicts"] and not any(map(is_open, found["recoveries"])) and (not node or node["verdict"] == "ok")
-    )
+    node, told = found.get("node"), found["recoveries"]
+    troubled = any(is_open(item) or phase(item) in FAILED_PHASES for item in told)
+    return not open_holds(_refusals(found)) and not troubled and (not node or node["verdict"] == "ok")
+
+
+def _refusals(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """Without what a recovery below says of itself."""
+    said = {
+        (item["spec"]["unit"], item["status"].get("reason"), item["status"].get("message") or "")
+        for item in found["recoveries"]
+    }
+    return [hold for hold in found["verdicts"] if (hold["subject"], hold["reason"], hold["message"]) not in said]
 
 
 def _show(found: dict[str, Any]) -> None:
@@ -69,10 +84,12 @@ def _show(found: dict[str, Any]) -> None:
             click.echo(f"  fault {fault['id']} {fault['level']}" + ("" if fault["confirmed"] else " (unconfirmed)"))
         for unknown in node["unknown"]:
             click.echo(f"  chip {unknown['chip']} cannot be seen: {unknown['why']}")
-    if found["verdicts"]:
-        rows = ((hold["subject"], hold["reason"], hold["message"]) for hold in found["verdicts"])
-        print_table("\nverdicts", ("SUBJECT", "REASON", "MESSAGE"), rows)
+    print_holds(_refusals(found))
+    print_left_alone(_refusals(found))
     if found["recoveries"]:
-        print_table("\nrecoveries", RECOVERY_COLUMNS, map(recovery_row, found["recoveries"]))
+        click.secho("\nrecoveries", bold=True)
+        for item in found["recoveries"]:
+            for line in recovery_story(item):
+                click.echo(line)
     if _fine(found):
         click.echo("nothing is wrong, nothing is refused")

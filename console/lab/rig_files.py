@@ -12,7 +12,7 @@ UNUSED = "none"
 
 
 def agent_toml(host: SimHost, *, redis_url: str, port: int) -> str:
-    """An agent that sees the simulated host and nothing of the machine around it but its boot id."""
+    """An agent that sees the simulated host and nothing of the machine around it but its boot id, memory and disk."""
     paths = {
         "dcmi": str(host.library or UNUSED),
         "npu_smi": str(host.npu_smi),
@@ -21,8 +21,10 @@ def agent_toml(host: SimHost, *, redis_url: str, port: int) -> str:
         "config_dir": str(host.directory / "faults"),
         "kubelet_dir": str(host.directory / "kubelet"),
         "sysfs": str(host.sysfs),
+        "kmsg": str(host.directory / "kmsg"),
     }
-    return dump({"redis": {"url": redis_url}, "http": {"listen": f"127.0.0.1:{port}"}, "paths": paths})
+    poll = {"links_s": 60}  # each call of the stand-in hccn_tool starts an interpreter, and there are hosts times chips
+    return dump({"poll": poll, "redis": {"url": redis_url}, "http": {"listen": f"127.0.0.1:{port}"}, "paths": paths})
 
 
 def reconciler_toml(*, redis_url: str, port: int, kubeconfig: Path, policy: Path) -> str:

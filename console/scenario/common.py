@@ -14,6 +14,9 @@ T = TypeVar("T")
 START_WALL_S = 1767229200.0
 """Second 0 of every scenario: 2026-01-01T01:00:00Z."""
 
+LONGEST_S = 604_800.0
+"""No time of a scenario is later (7 days, a minute of work): what is meant in milliseconds would run for hours."""
+
 
 class ScenarioError(ValueError):
     """The file cannot be run; the text says which key is wrong and why."""

@@ -6,10 +6,10 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from console.scenario.common import ScenarioError, convert
+from console.scenario.common import LONGEST_S, ScenarioError, convert
 from shared.model import FaultLevel
 
-Seconds = Annotated[float, msgspec.Meta(ge=0)]
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=LONGEST_S)]
 Severity = Annotated[int, msgspec.Meta(ge=0, le=3)]
 Subject = int | Literal["node"]
 

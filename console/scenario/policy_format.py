@@ -6,10 +6,11 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from console.scenario.common import LONGEST_S
 from console.scenario.virtual_pods import Recreate
 from shared.model import FaultLevel
 
-Seconds = Annotated[float, msgspec.Meta(ge=0)]
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=LONGEST_S)]
 Chip = Annotated[int, msgspec.Meta(ge=0)] | Literal["node"]
 ConditionStatus = Literal["True", "False", "Unknown"]
 Name = Annotated[str, msgspec.Meta(min_length=1)]

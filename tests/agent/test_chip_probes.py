@@ -11,16 +11,15 @@ import pytest
 from msgspec.structs import replace
 
 from agent.config import AgentConfig
+from agent.decode.hccn_optical import Optical
 from agent.limits import HbmEcc, LinkFlap, ProbeLimits, TemperaturePower
 from agent.metrics import Metrics
 from agent.probe import NoDriver, Observation, Probe, Sensors
 from agent.probes import hbm_ecc, hccs, link_flap, net_health, optical, temperature_power
-from agent.sensors import hccn_parse
 from agent.sensors.dcmi import DcmiSensor
-from agent.sensors.hccn import Hccn
+from agent.sensors.hccn import Hccn, parse_link_downs, parse_net_health, parse_optical
 from agent.sensors.pci import PciBus
 from agent.sensors.process import Output, ToolError
-from agent.sensors.worker import Enumeration
 from console.lab.host import SimHost
 from console.lab.host.chip import Device, Ecc, Hccs, LinkChange
 from tests.agent.conftest import MakeHost
@@ -222,6 +221,17 @@ async def test_optical_modules(host: SimHost) -> None:
         assert active(await probe.look()) == [("NW-OPTICAL-POWER", 1), ("NW-OPTICAL-ABSENT", 2)], "no new edge"
 
 
+async def test_a_module_that_is_not_there_is_no_more_than_absent(host: SimHost) -> None:
+    rows = ("present : not present", "Rx Power0 : 0.0 mW", "RxPower Low Thres : 0.1 mW", "RxPower High Thres : 3.5 mW")
+    lines = "\n".join((*rows, "vendor serial number : SN1", "Rx Los Flag : 0xf"))
+    host.hccn_tool.write_text(f"#!/bin/sh\ncat << END\n{lines}\nEND\n")
+    async with ports_of(host) as sensors:
+        probe = made(optical, sensors)
+        for seen in (await probe.look(), await probe.look()):
+            assert active(seen) == [("NW-OPTICAL-ABSENT", phy) for phy in range(8)]
+            assert len(denied(seen)) == 16
+
+
 async def test_a_tool_that_fails_is_unknown_for_every_probe_of_ports(host: SimHost) -> None:
     host.hccn_tool.write_text("#!/bin/sh\necho 'I2c is busy. Please try again.' >&2; exit 1\n")
     host.hccn_tool.chmod(0o755)
@@ -236,7 +246,6 @@ async def test_a_tool_that_fails_is_unknown_for_every_probe_of_ports(host: SimHo
 
 def test_without_driver_library_or_tool_there_is_nothing_to_probe(tmp_path: Path) -> None:
     bare = Sensors(NoDriver("none"), PciBus(tmp_path))
-    bare.chips.enumeration = Enumeration({})
     for one in (hbm_ecc, temperature_power, hccs, link_flap, net_health, optical):
         assert one.make(AgentConfig(), bare) is None
 
@@ -248,31 +257,46 @@ def printed(*lines: str, code: int = 0) -> Output:
     return Output(code, "\n".join(lines) + "\n", "")
 
 
-def test_ages_in_the_link_history_are_counted_from_the_tools_own_clock() -> None:
-    history = hccn_parse.link_stat(
-        printed(
-            "[devid 4]current time        : Wed Aug  2 03:36:43 2023",
-            "[devid 4]link up count       : 2",
-            "[devid 4]link change records :",
-            "[devid 4]    Wed Aug  2 03:36:33 2023    LINK DOWN",
-            "[devid 4]    Tue Aug  1 03:36:43 2023    LINK UP",
-            "[devid 4]    Tue Aug  1 03:36:43 2023    LINK DOWN",
+NOW = "Wed Aug  2 03:36:43 2023"
+
+
+def history(now: str, *records: str) -> Output:
+    return printed(
+        *(
+            f"[devid 4]{line}"
+            for line in (f"current time : {now}", "link up count : 2", "link change records :", *records)
         )
     )
-    assert history.downs_ago_s == (10.0, 86400.0)
+
+
+def test_ages_in_the_link_history_are_counted_from_the_tools_own_clock() -> None:
+    downs_ago_s = parse_link_downs(
+        history(
+            NOW,
+            "    Wed Aug  2 03:36:33 2023    LINK DOWN",
+            "    Tue Aug  1 03:36:43 2023    LINK UP",
+            "    Tue Aug  1 03:36:43 2023    LINK DOWN",
+        )
+    )
+    assert downs_ago_s == (10.0, 86400.0)
 
 
 @pytest.mark.parametrize(
     ("parse", "output"),
     [
-        pytest.param(hccn_parse.link_stat, printed("[devid 0]current time : not a time"), id="no time"),
-        pytest.param(hccn_parse.link_stat, printed("Command unsupported"), id="no history"),
-        pytest.param(hccn_parse.net_health, printed("net health status: "), id="no word"),
+        pytest.param(parse_link_downs, history("not a time"), id="no time"),
         pytest.param(
-            hccn_parse.net_health, printed("net health status: Fault", code=3), id="an error in spite of a word"
+            parse_link_downs, history(NOW, "    Tue Foo  1 03:36:43 2023    LINK DOWN"), id="a time of no month"
         ),
-        pytest.param(hccn_parse.optical, printed("optical info:"), id="no module block"),
-        pytest.param(hccn_parse.optical, printed("present : get failed"), id="presence unknown"),
+        pytest.param(parse_link_downs, Output(0, history(NOW).out[:60], ""), id="the records are missing"),
+        pytest.param(parse_link_downs, printed("Command unsupported"), id="no history"),
+        pytest.param(
+            parse_net_health, printed("net health status: Fault", "Command execute failed!"), id="an error, ended well"
+        ),
+        pytest.param(parse_net_health, printed("net health status: "), id="no word"),
+        pytest.param(parse_net_health, printed("net health status: Fault", code=3), id="an error in spite of a word"),
+        pytest.param(parse_optical, printed("optical info:"), id="no module block"),
+        pytest.param(parse_optical, printed("present : get failed"), id="presence unknown"),
     ],
 )
 def test_output_that_is_no_answer_is_an_error(parse: Callable[[Output], object], output: Output) -> None:
@@ -281,7 +305,7 @@ def test_output_that_is_no_answer_is_an_error(parse: Callable[[Output], object],
 
 
 def test_a_module_with_two_lanes_and_no_limits_of_its_own_says_nothing_of_limits() -> None:
-    found = hccn_parse.optical(
+    found = parse_optical(
         printed(
             "present : present",
             "Tx Power0 : 9.9 mW",
@@ -291,16 +315,35 @@ def test_a_module_with_two_lanes_and_no_limits_of_its_own_says_nothing_of_limits
             "Rx Los Flag : 0x00",
         )
     )
-    assert (found.tx_mw, found.tx_limits_mw, found.flags) == ((9.9,), None, ())
+    assert [lane.tx_power_mw for lane in found.lanes] == [9.9, None]
     assert optical.out_of_limits(found) == {}
+    assert optical.flags_of(0, {0: found}) == {}
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "evidence"), [("1.0", "2.0", {"rx2": "9.9 mW, limits 1 to 2"}), ("2.0", "1.0", {})]
+)
+def test_a_lane_is_named_as_the_module_counts_and_limits_that_cannot_be_are_none(
+    low: str, high: str, evidence: dict[str, str]
+) -> None:
+    found = parse_optical(
+        printed(
+            "present : present",
+            "Rx Power1 : NA",
+            "Rx Power2 : 9.9 mW",
+            f"RxPower Low Thres : {low} mW",
+            f"RxPower High Thres : {high} mW",
+        )
+    )
+    assert optical.out_of_limits(found) == evidence
 
 
 def test_a_build_that_only_says_that_there_is_no_module() -> None:
-    assert not hccn_parse.optical(Output(1, "Optical module is not present.\n", "")).present
+    assert not parse_optical(Output(1, "Optical module is not present.\n", "")).present
 
 
 def test_both_dies_of_a_card_share_the_flags_of_their_module() -> None:
-    first = hccn_parse.Module(present=True, serial="SN1", flags=("Rx Los Flag 0x1",))
-    second, other = replace(first, flags=()), hccn_parse.Module(present=True, serial="SN2")
+    first = Optical(present=True, serial="SN1", rx_los=1)
+    second, other = Optical(present=True, serial="SN1", rx_los=0), Optical(present=True, serial="SN2")
     modules = {0: first, 8: second, 1: other}
     assert [bool(optical.flags_of(phy, modules)) for phy in modules] == [True, True, False]

@@ -34,10 +34,11 @@ def broken(chip: int, level: FaultLevel = FaultLevel.SEPARATE_NPU, *, confirmed:
 
 @dataclass
 class Replica:
-    """What the API needs of a replica. `leads` False: it answers that somebody else does."""
+    """What the API needs of a replica. `leads` False: somebody else does. `refused`: why its policy.toml is."""
 
     world: World
     leads: bool = True
+    refused: str | None = None
     metrics: Metrics = field(default_factory=Metrics)
     ticks: Ticks = field(default_factory=Ticks)
 
@@ -64,6 +65,9 @@ class Replica:
 
     def not_synced(self) -> list[str]:
         return []
+
+    def policy_error(self) -> str | None:
+        return self.refused
 
     def bad_messages(self) -> list[BadMessage]:
         return []
@@ -117,9 +121,9 @@ Run = Callable[..., Result]
 
 @pytest.fixture
 def run() -> Run:
-    """`run("nodes", "--url", url)`: the command in this process, as on a pipe (no terminal, 80 columns)."""
+    """`run("nodes", "--url", url)`: the command in this process, as on a pipe (no terminal)."""
 
     def command(*args: str, env: dict[str, str] | None = None) -> Result:
-        return CliRunner().invoke(main, list(args), env={"COLUMNS": "80", **(env or {})})
+        return CliRunner().invoke(main, list(args), env=env)
 
     return command

@@ -39,18 +39,20 @@ BAD = [
 
 
 @pytest.mark.parametrize(("text", "words"), [(t, w) for _, t, w in BAD], ids=[name for name, _, _ in BAD])
-def test_a_bad_file_is_a_finding_that_names_file_and_key(text: str, words: list[str], run: Run, tmp_path: Path) -> None:
+def test_a_bad_file_is_unusable_and_file_and_key_are_named(
+    text: str, words: list[str], run: Run, tmp_path: Path
+) -> None:
     file = written(tmp_path, text)
     result = run("config", "check", file)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert all(word in result.stderr for word in [file, *words]), result.stderr
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_a_finding_as_json(run: Run, tmp_path: Path) -> None:
+def test_a_bad_file_as_json(run: Run, tmp_path: Path) -> None:
     file = written(tmp_path, "[isolate]\nhold_s = 60\n")
     result = run("config", "check", file, "--json")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     found = json.loads(result.stdout)
     assert (found["file"], found["kind"], found["ok"]) == (file, "policy", False)
     assert "hold_s" in found["error"]
@@ -62,7 +64,36 @@ def test_a_file_that_could_be_several_things_asks_for_its_kind(text: str, run: R
     result = run("config", "check", file)
     assert result.exit_code == 2
     assert "--kind" in result.stderr
-    assert run("config", "check", file, "--kind", "agent").exit_code == int(text == "[nothing]\n")
+    assert run("config", "check", file, "--kind", "agent").exit_code == (2 if text == "[nothing]\n" else 0)
+
+
+def test_the_name_tells_what_the_tables_do_not(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "policy.toml").write_text("[isolat]\nhold_down_s = 60\n")
+    result = run("config", "check", str(tmp_path / "policy.toml"))
+    assert result.exit_code == 2
+    assert "`isolat`; did you mean isolate?" in result.stderr
+    (tmp_path / "agent.toml").write_text("")
+    assert "usable as agent.toml" in run("config", "check", str(tmp_path / "agent.toml")).output
+
+
+def test_tables_that_nothing_knows_are_named(run: Run, tmp_path: Path) -> None:
+    assert "unknown: isolat" in run("config", "check", written(tmp_path, "[isolat]\n")).stderr
+
+
+HINTS = [
+    ("a key", "[isolate]\nhold_down = 3\n", "did you mean hold_down_s?"),
+    ("a key like no other", "[isolate]\nzebra = 3\n", "known keys: hold_down_s, "),
+    ("a level", "[levels.Separate]\n", "did you mean SeparateNPU?"),
+    ("a key of a level", "[levels.SeparateNPU]\ntant = 'none'\n", "did you mean taint?"),
+    ("a word", "[levels.SeparateNPU]\ntaint = 'NoSchedul'\n", "allowed: NoSchedule, PreferNoSchedule, none"),
+]
+
+
+@pytest.mark.parametrize(("text", "hint"), [(t, h) for _, t, h in HINTS], ids=[name for name, _, _ in HINTS])
+def test_what_may_have_been_meant(text: str, hint: str, run: Run, tmp_path: Path) -> None:
+    result = run("config", "check", written(tmp_path, text), "--kind", "policy")
+    assert result.exit_code == 2
+    assert hint in result.stderr
 
 
 @pytest.mark.parametrize("command", ["check", "show"])

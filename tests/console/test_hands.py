@@ -90,9 +90,23 @@ def test_pause_makes_the_config_map_and_resume_ends_it(run: Run, store: Store, k
     assert paused(store) is None
 
 
+def test_what_was_said_before_is_told(run: Run, kubeconfig: str) -> None:
+    def said(*args: str) -> str:
+        return run(*args, "--kubeconfig", kubeconfig).output
+
+    assert "was not paused" in said("resume")
+    assert "replaces" not in said("pause", "--reason", "upgrade")
+    assert "replaces the reason given before (upgrade)" in said("pause", "--reason", "switch work")
+    assert said("resume") == "resumed (was paused: switch work)\n"
+    assert "was not paused" in said("resume")
+    said("isolate", "alpha", "--reason", "fan")
+    assert "replaces the reason given before (fan)" in said("isolate", "alpha", "--reason", "power")
+    assert "isolated by hand (power)" in said("release", "alpha")
+
+
 def test_hands_speak_json(run: Run, kubeconfig: str) -> None:
     result = run("isolate", "alpha", "--json", "--kubeconfig", kubeconfig)
-    assert json.loads(result.output) == {"node": "alpha", "isolate": "by hand"}
+    assert json.loads(result.output) == {"node": "alpha", "isolate": "by hand", "before": None}
 
 
 def test_an_unknown_node_is_a_usage_error(run: Run, kubeconfig: str) -> None:

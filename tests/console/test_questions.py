@@ -1,16 +1,20 @@
 """status, nodes, faults, recoveries, why: asked of a real API, by exit code, text and JSON."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
+from reconciler.core.policy import Policy
+from shared import catalog
 from shared.model import FaultLevel
+from shared.names import ISOLATION_ANNOTATION
 from tests.console.conftest import Replica, Run, add, broken
 from tests.process import free_ports
 
 LISTS = ["nodes", "faults", "recoveries"]
-WIDTH = 80
 
 
 def recovery(phase: str, **status: Any) -> dict[str, Any]:
@@ -79,31 +83,33 @@ def test_status_as_json(run: Run, url: str, replica: Replica) -> None:
 
 
 @pytest.mark.parametrize("command", [["status"], ["nodes"], ["faults"], ["recoveries"], ["why", "alpha"]])
-def test_text_fits_80_columns_and_has_no_colour_on_a_pipe(
+def test_on_a_pipe_a_row_is_a_line_without_padding_or_colour(
     command: list[str], run: Run, url: str, replica: Replica
 ) -> None:
     replica.say("alpha", broken(0), broken(1), broken(2))
     long = "the fault went away before anything was deleted, so nothing had to be deleted at all, which is fine"
     add(replica.world, recovery("Deleting", reason="capacity", message=long))
     output = run(*command, "--url", url).output
-    assert max(map(len, output.splitlines())) <= WIDTH, output
+    assert not [line for line in output.splitlines() if line != line.rstrip()]
     assert "\x1b" not in output
+    if "why" in command or "status" in command:
+        assert "80E18402@0; SeparateNPU 80E18402@1; SeparateNPU 80E18402@2" in output
 
 
 @pytest.mark.parametrize(
-    ("subject", "words"),
+    ("subject", "code", "words"),
     [
-        ("alpha", ["alpha", "80E18402@3"]),
-        ("serve/llm-prefill-master-0", ["restarts as serve/llm-prefill", "chip-not-used"]),
-        ("serve/llm-prefill", ["units: serve/llm-prefill", "chip-not-used"]),
+        ("alpha", 1, ["alpha", "80E18402@3"]),
+        ("serve/llm-prefill-master-0", 1, ["restarts as serve/llm-prefill", "left alone", "chip-not-used"]),
+        ("serve/llm-prefill", 0, ["units: serve/llm-prefill", "left alone", "chip-not-used", "nothing is wrong"]),
     ],
 )
 def test_why_tells_of_nodes_pods_and_workloads(
-    subject: str, words: list[str], run: Run, url: str, replica: Replica
+    subject: str, code: int, words: list[str], run: Run, url: str, replica: Replica
 ) -> None:
     replica.say("alpha", broken(3))
     result = run("why", subject, "--url", url)
-    assert result.exit_code == 1
+    assert result.exit_code == code
     assert all(word in result.output for word in words), result.output
 
 
@@ -152,4 +158,130 @@ def test_an_url_that_is_none(run: Run) -> None:
 def test_something_else_answers(run: Run, url: str) -> None:
     result = run("nodes", "--url", f"{url}/metrics?")
     assert result.exit_code == 3
-    assert "is that a reconciler?" in result.stderr
+    assert "this is not a reconciler" in result.stderr
+
+
+def test_a_path_is_no_reconciler(run: Run, url: str) -> None:
+    result = run("why", "alpha", "--url", f"{url}/v1")
+    assert result.exit_code == 3
+    assert f"this is not a reconciler: {url}/v1/v1/why?node=alpha answers 404" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_what_a_person_has_released_is_not_well(run: Run, url: str, replica: Replica) -> None:
+    replica.say("spare-1", broken(3))
+    record = {"session": "s", "since": "2026-01-01T00:00:00Z", "by": "operator", "released": ["80E18402@3"]}
+    annotate(replica, "spare-1", {ISOLATION_ANNOTATION: json.dumps(record)})
+    status, nodes, why = (run(*what, "--url", url) for what in (["status"], ["nodes"], ["why", "spare-1"]))
+    assert [result.exit_code for result in (status, nodes, why)] == [1, 1, 1]
+    assert "1 released" in status.output
+    assert "faults      1 open" in status.output
+    for result in (status, nodes, why):
+        assert "released by hand in spite of 80E18402@3" in result.output
+    assert "all is well" not in status.output
+    assert "nothing is wrong" not in why.output
+
+
+def annotate(replica: Replica, name: str, annotations: dict[str, str]) -> None:
+    node = replica.world.nodes[name]
+    metadata = msgspec.structs.replace(node.metadata, annotations=annotations)
+    replica.world.nodes[name] = msgspec.structs.replace(node, metadata=metadata)
+
+
+def pause(replica: Replica) -> None:
+    replica.world.paused = "upgrade"
+
+
+def observe(replica: Replica) -> None:
+    replica.world.policy = Policy(observe_only=True)
+
+
+def refuse(replica: Replica) -> None:
+    replica.refused = "/etc/policy.toml: [isolate]"
+
+
+@pytest.mark.parametrize(
+    ("keep", "line", "code", "key"),
+    [
+        (pause, "PAUSED (upgrade): ", 0, ("paused", "upgrade")),
+        (observe, "OBSERVE ONLY", 0, ("observe_only", True)),
+        (
+            refuse,
+            "policy.toml refused: /etc/policy.toml: [isolate] (",
+            1,
+            ("policy_error", "/etc/policy.toml: [isolate]"),
+        ),
+    ],
+)
+def test_a_warden_that_is_kept_from_acting_says_so_first(
+    keep: Callable[[Replica], None],
+    line: str,
+    code: int,
+    key: tuple[str, object],
+    run: Run,
+    url: str,
+    replica: Replica,
+) -> None:
+    keep(replica)
+    for command in (["status"], ["nodes"], ["why", "alpha"]):
+        assert run(*command, "--url", url).output.startswith(line), command
+    status = run("status", "--url", url)
+    assert status.exit_code == code
+    assert "all is well" not in status.output
+    found = json.loads(run("status", "--url", url, "--json").output)
+    assert (key[0], found[key[0]]) == key
+
+
+def test_status_lists_no_pod_that_is_well(run: Run, url: str, replica: Replica) -> None:
+    replica.say("alpha", broken(3))
+    assert "chip-not-used" not in run("status", "--url", url).output
+    found = json.loads(run("status", "--url", url, "--json").output)
+    assert "chip-not-used" in {hold["reason"] for hold in found["left_alone"]}
+    assert "chip-not-used" not in {hold["reason"] for hold in found["holds"]}
+
+
+def test_why_tells_the_story_of_a_recovery(run: Run, url: str, replica: Replica) -> None:
+    item = recovery("Deleting", reason="budget", message="60 pods a minute")
+    item["spec"]["targets"] = [
+        {"pod": "llm-prefill-master-0", "uid": "1", "node": "alpha"},
+        {"pod": "llm-prefill-worker-0", "uid": "2", "node": "bravo"},
+    ]
+    item["status"]["replacements"] = [{"pod": "llm-prefill-worker-0", "uid": "3", "node": "spare-1"}]
+    item["status"]["times"] = {"detected": "2026-01-01T01:00:00.000Z", "tainted": "2026-01-01T01:00:00.400Z"}
+    add(replica.world, item)
+    result = run("why", "serve/llm-prefill", "--url", url)
+    assert result.exit_code == 1
+    for text in (
+        "Job recovery llm-deleting, force",
+        "cause   Hardware: 80E18402@0 on alpha",
+        "phase   Deleting (budget: 60 pods a minute)",
+        "detected 2026-01-01T01:00:00.000Z, tainted +0.4s",
+        "llm-prefill-master-0 on alpha -> none yet",
+        "llm-prefill-worker-0 on bravo -> llm-prefill-worker-0 on spare-1",
+    ):
+        assert text in result.output, result.output
+    assert "80E18402@0 on alpha" in run("recoveries", "--url", url).output
+
+
+def test_faults_name_their_code(run: Run, url: str, replica: Replica) -> None:
+    replica.say("alpha", broken(3))
+    row = catalog.load().lookup("80E18402")
+    assert row is not None
+    assert row.name
+    assert row.name in run("faults", "--url", url).output
+
+
+@pytest.mark.parametrize(
+    ("subject", "known"),
+    [
+        ("llm-prefill-master-0", "serve/llm-prefill-master-0"),
+        ("serve/prefill", "serve/llm-prefill"),
+        ("elsewhere/llm-decode", "serve/llm-decode"),
+        ("alhpa", "alpha"),
+    ],
+)
+def test_why_of_the_unknown_says_what_is_known(subject: str, known: str, run: Run, url: str) -> None:
+    result = run("why", subject, "--url", url)
+    assert result.exit_code == 2
+    assert known in result.stderr
+    assert ("NAMESPACE/NAME" in result.stderr) == ("/" not in subject)

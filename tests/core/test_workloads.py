@@ -15,7 +15,7 @@ from tests.core.worlds import world_of
 
 
 def owner(api_version: str, kind: str, name: str, above: Object | None = None, **more: Any) -> Object:
-    meta = {"name": name, "namespace": "ml", "uid": f"uid-{name}", "labels": {}}
+    meta: Object = {"name": name, "namespace": "ml", "uid": f"uid-{name}", "labels": {}}
     meta["ownerReferences"] = [owner_ref(above)] if above else []
     return {"apiVersion": api_version, "kind": kind, "metadata": meta, "spec": {}, "status": {}} | more
 

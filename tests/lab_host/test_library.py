@@ -16,6 +16,8 @@ from console.lab.host.state import HostState
 from tests.lab_host.child import out
 from tests.lab_host.conftest import MakeChild, MakeHost
 
+pytestmark = pytest.mark.slow
+
 OK, PARAMETER, INNER, INVALID_ID = 0, -8001, -8005, -8007
 NOT_READY, OCCUPIED, NO_ADDRESS, NOT_SUPPORTED = -8012, -8020, -8023, -8255
 ABSENT = 0xFFFFFFFF

@@ -155,11 +155,21 @@ def test_a_session_at_the_command_line(tmp_path: Path) -> None:
     assert "health Alarm, codes 80E01801" in run(tmp_path, "break", "1", "80E01801", "--severity", "2").output
     assert "off the bus" in run(tmp_path, "drop", "2").output
     assert "link DOWN" in run(tmp_path, "link", "3", "down").output
-    assert run(tmp_path, "hang", "3", "--function", "dcmi_get_device_ecc_info").exit_code == 0
+    hung = run(tmp_path, "hang", "3", "--function", "dcmi_get_device_ecc_info").output
+    assert "dcmi_get_device_ecc_info for chip 3 hangs" in hung
     assert run(tmp_path, "error", "0", "-8005").exit_code == 0
     shown = run(tmp_path, "show").output
-    for expected in ("80E01801", "Alarm", "off the bus", "DOWN", '"ret":-8005', "dcmi_get_device_ecc_info"):
+    for expected in (
+        "80E01801",
+        "Alarm",
+        "off the bus",
+        "DOWN",
+        "for chip 0 returns -8005",
+        "dcmi_get_device_ecc_info",
+    ):
         assert expected in shown
+    assert "every reading of npu-smi hangs" in run(tmp_path, "hang").output
+    assert "answer as they should" in run(tmp_path, "unhang").output
     assert json.loads(run(tmp_path, "unhang", "--json").output)["dcmi"] == {}
     assert "codes none" in run(tmp_path, "heal", "1", "80E01801").output
     assert "present" in run(tmp_path, "back", "2").output
@@ -185,6 +195,15 @@ def test_refusals_are_one_line_and_exit_code_2(make_host: MakeHost, arguments: t
     result = run(host.directory, *arguments)
     assert result.exit_code == 2
     assert complaint in result.output
+
+
+def test_a_host_that_is_not_named_and_one_that_is_a_rig(make_host: MakeHost) -> None:
+    host = make_host("910B", 2)
+    nowhere = CliRunner().invoke(lab_host, ["show"], env={"NPU_WARDEN_LAB_DIR": None})
+    assert (nowhere.exit_code, "NPU_WARDEN_LAB_DIR" in nowhere.output) == (2, True)
+    above = run(host.directory.parent, "break", "0", "80E01801")
+    assert above.exit_code == 2
+    assert f"--dir {host.directory}" in above.output
 
 
 def test_a_truncated_state_file_is_refused(make_host: MakeHost) -> None:

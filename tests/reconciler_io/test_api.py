@@ -90,6 +90,11 @@ async def test_the_leader_answers(config: ReconcilerConfig, store: Store, redis_
         assert nodes["next"] is None
         status, one = await ask.get("/v1/nodes/a")
         assert one["taint"] == {"value": "SeparateNPU", "effect": "NoSchedule"}
+        assert one["released"] == []
+        status, warden = await ask.get("/v1/warden")
+        leader = warden.pop("leader")
+        assert leader == ask.service.holder
+        assert warden == {"paused": None, "observe_only": False, "policy_error": None}
         assert (await ask.get("/v1/nodes/absent"))[0] == 404
         status, faults = await ask.get("/v1/faults")
         assert [(item["node"], item["id"]) for item in faults["items"]] == [("a", "80E18402@3")]
@@ -207,5 +212,9 @@ async def test_observe_only_writes_nothing_and_a_policy_change_acts_at_once(
         held = store.get("nodes", "", "a")
         assert held is not None
         assert not held["spec"].get("taints")
+        assert (await ask.get("/v1/warden"))[1]["observe_only"] is True
+        observe(policy, "perhaps")
+        await eventually("it refuses", lambda: ask.service.policy_error())
+        assert "policy.toml" in (await ask.get("/v1/warden"))[1]["policy_error"]
         observe(policy, "false")
         await eventually("it acts", lambda: ask.service.mirror.world.memory.tainted_since)

@@ -110,3 +110,16 @@ def test_a_bad_policy_at_the_start_is_an_error(tmp_path: Path) -> None:
         PolicyFile(str(path))
     with pytest.raises(ConfigError, match=r"absent\.toml"):
         PolicyFile(str(tmp_path / "absent.toml"))
+
+
+def test_a_refused_policy_is_told_until_a_good_one_comes(tmp_path: Path) -> None:
+    path = write(tmp_path / "policy.toml", "")
+    policy = PolicyFile(str(path))
+    assert policy.error is None
+    write(path, "[isolate]\nhold_down = 3\n")
+    assert policy.reload() is False
+    assert policy.error is not None
+    assert "hold_down" in policy.error
+    write(path, "[isolate]\nhold_down_s = 3\n")
+    assert policy.reload() is True
+    assert policy.error is None

@@ -137,6 +137,7 @@ def step(**keys: Any) -> dict[str, Any]:
 BAD = [
     ("unknown key", {"objekts": []}, ["objekts"]),
     ("unknown key of a step", step(raport={}), ["raport", "$.timeline[0]"]),
+    ("a time in milliseconds", {"timeline": [{"at": 100000000, "silent": "alpha"}]}, ["$.timeline[0].at", "604800"]),
     ("unknown key of a fault", with_fault(chipp=3), ["chipp", "$.timeline[0].report.faults[0]"]),
     ("code without quotes", with_fault(code=80), ["$.timeline[0].report.faults[0].code", "quote it"]),
     ("no such level", with_fault(level="Separate"), ["Separate", "$.timeline[0].report.faults[0].level"]),

@@ -8,15 +8,12 @@ from typing import Any
 
 import click
 import msgspec
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
+from console.cli.output import print_table
 from console.lab.host.build import BuildError
-from console.lab.host.chip import Device
-from console.lab.host.npu_smi_values import HEALTH_WORDS
 from console.lab.host.sim_host import SimHost
 from console.lab.host.state import Generation, StateError
+from console.lab.host.words import CHIP_COLUMNS, chip_row, chip_text, misbehaviour
 
 DIRECTORY_VARIABLE = "NPU_WARDEN_LAB_DIR"
 
@@ -48,6 +45,17 @@ def lab_host() -> None:
     """
 
 
+def _directory(_ctx: click.Context, _param: click.Parameter, given: Path | None) -> Path:
+    """The host's directory; one above hosts (that of `lab up`) is refused with the names of those below."""
+    if given is None:
+        raise click.UsageError(
+            f"which host? name its directory with --dir, or in the environment's {DIRECTORY_VARIABLE}"
+        )
+    if not SimHost(given).state_path.exists() and (below := sorted(path.parent for path in given.glob("*/state.json"))):
+        raise click.UsageError(f"{given} is no host, but has some: --dir {' or '.join(map(str, below))}")
+    return given
+
+
 def _with_host(command: _Command) -> _Command:
     """Give a command the host it concerns and the choice of JSON."""
     command = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")(command)
@@ -56,8 +64,8 @@ def _with_host(command: _Command) -> _Command:
         "directory",
         type=click.Path(path_type=Path),
         envvar=DIRECTORY_VARIABLE,
-        required=True,
-        help=f"The directory of the host; {DIRECTORY_VARIABLE} is the default.",
+        callback=_directory,
+        help=f"The directory of the host (of one node of `lab up`: DIR/node-N).  [env: {DIRECTORY_VARIABLE}]",
     )(command)
 
 
@@ -106,24 +114,9 @@ def show(directory: Path, as_json: bool) -> None:
     if as_json:
         click.echo(msgspec.json.encode(state).decode())
         return
-    table = Table("chip", "card", "logic", "PCI", "health", "codes", "link", "condition", box=box.SIMPLE)
-    for device in state.devices:
-        table.add_row(
-            str(device.phy),
-            str(device.card),
-            str(device.logic),
-            device.pci.address,
-            HEALTH_WORDS.get(device.health, str(device.health)),
-            " ".join(device.error_codes) or "-",
-            device.net.link,
-            _condition(device),
-        )
-    Console().print(table)
-    for function, rules in state.faults.dcmi.items():
-        for rule in rules if isinstance(rules, list) else [rules]:
-            click.echo(f"{function}: {msgspec.json.encode(rule).decode()}")
-    if state.faults.init.hang or state.faults.init.ret:
-        click.echo(f"dcmi_init: {msgspec.json.encode(state.faults.init).decode()}")
+    print_table("", CHIP_COLUMNS, (chip_row(device) for device in state.devices))
+    for line in misbehaviour(state.faults):
+        click.echo(line)
 
 
 @lab_host.command(name="break")
@@ -216,26 +209,15 @@ def error(chip: int, ret: int, directory: Path, as_json: bool) -> None:
 
 
 def _report(host: SimHost, chip: int | None, as_json: bool) -> None:
-    """Say what is true of the chip now, or of the software when no chip was named."""
+    """Say what is true of the chip now, and of the driver and its tools; of these alone when no chip was named."""
     state = host.state()
-    if chip is None:
-        text = msgspec.json.encode(state.faults).decode()
-        click.echo(text if as_json else f"misbehaviour: {text}")
-        return
-    device = state.device(chip)
     if as_json:
-        click.echo(msgspec.json.encode(device).decode())
+        click.echo(msgspec.json.encode(state.faults if chip is None else state.device(chip)).decode())
         return
-    codes = " ".join(device.error_codes) or "none"
-    word = HEALTH_WORDS.get(device.health, str(device.health))
-    click.echo(f"chip {chip}: health {word}, codes {codes}, link {device.net.link}, {_condition(device)}")
-
-
-def _condition(device: Device) -> str:
-    if not device.enumerated:
-        return "off the bus"
-    if not device.alive:
-        return "does not answer"
-    if device.occupied:
-        return "occupied by another container"
-    return "present" if device.boot_status == 16 else "booting"
+    if chip is not None:
+        click.echo(f"chip {chip}: {chip_text(state.device(chip))}")
+    found = misbehaviour(state.faults)
+    for line in found:
+        click.echo(line)
+    if chip is None and not found:
+        click.echo("the driver and its tools answer as they should")
