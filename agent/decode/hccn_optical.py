@@ -18,7 +18,7 @@ _PAIR = re.compile(r"\s*([^:]+?)\s*:\s*(.*)")
 _HEX = re.compile(r"0x[0-9a-fA-F]{1,8}")
 _PRESENT = {"present": True, "not present": False}
 ABSENT = "Optical module is not present"
-"""All that some builds print, on stderr."""
+"""All that some builds print, as an error on stdout or stderr."""
 
 
 class Lane(msgspec.Struct, kw_only=True):

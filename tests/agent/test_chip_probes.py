@@ -24,6 +24,8 @@ from console.lab.host import SimHost
 from console.lab.host.chip import Device, Ecc, Hccs, LinkChange
 from tests.agent.conftest import MakeHost
 
+pytestmark = pytest.mark.slow
+
 LIMITS = AgentConfig(
     probes=ProbeLimits(hbm_ecc=HbmEcc(isolated_pages=8), temperature_power=TemperaturePower(chip_celsius=90, looks=1))
 )

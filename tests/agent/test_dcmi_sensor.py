@@ -17,6 +17,8 @@ from console.lab.host import SimHost
 from tests.agent.conftest import MakeHost
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 CALL_TIMEOUT_S = 0.5
 
 

@@ -16,6 +16,8 @@ from console.lab.host import SimHost
 from shared.aio import running
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 
 class Listener:
     def __init__(self, library: Path) -> None:

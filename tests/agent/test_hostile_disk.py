@@ -23,6 +23,8 @@ from shared.model import Instant
 from shared.names import EVENTS_STREAM
 from tests.redis_server import RedisServer
 
+pytestmark = pytest.mark.slow
+
 ROOT = str(Path(__file__).parents[2])
 NOW = Instant(mono=100.0, wall=1e9)
 

@@ -16,6 +16,8 @@ from console.lab.host import SimHost
 from shared.config import ConfigError
 from tests.agent.test_tools import runs, script
 
+pytestmark = pytest.mark.slow
+
 
 class Bus:
     npus: frozenset[str] | None = None

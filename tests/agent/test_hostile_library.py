@@ -21,6 +21,8 @@ from shared.aio import now
 from tests.agent.test_dcmi_sensor import children
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 SOURCE = """
 #include <stdlib.h>
 #include <string.h>

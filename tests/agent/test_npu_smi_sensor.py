@@ -11,6 +11,8 @@ from agent.sensors.pci import PciBus
 from console.lab.host import SimHost
 from tests.agent.conftest import MakeHost
 
+pytestmark = pytest.mark.slow
+
 
 def sensor_of(host: SimHost, *, timeout_s: float = 20) -> NpuSmi:
     bus = PciBus(host.sysfs)

@@ -12,6 +12,8 @@ from console.lab.host import defaults, hccn_tool, npu_smi
 from console.lab.host.state import Generation, HostState, save
 from tests.decode.judging import told
 
+pytestmark = pytest.mark.slow
+
 GENERATIONS = pytest.mark.parametrize("generation", get_args(Generation))
 CHIPS = 4
 NOW_S = 1_790_000_000

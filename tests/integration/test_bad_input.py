@@ -11,6 +11,8 @@ from tests.integration.rig import Rig
 from tests.process import free_ports
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/recoveries.npuwarden.io"
 UNUSABLE = 2
 

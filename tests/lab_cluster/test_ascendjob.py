@@ -18,6 +18,8 @@ from tests.cluster.plane import ControlPlane
 from tests.lab_cluster.world import World, lab_world, real_world
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 Object = dict[str, Any]
 
 MASTER, WORKER = "server-master-0", "server-worker-0"

@@ -15,6 +15,8 @@ from console.lab.cluster.workloads import storm_service
 from tests.cluster.plane import ControlPlane
 from tests.lab_cluster.world import World, lab_world, real_world
 
+pytestmark = pytest.mark.slow
+
 Object = dict[str, Any]
 
 PREFIX = "stormservice.orchestration.aibrix.ai"

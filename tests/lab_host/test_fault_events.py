@@ -14,6 +14,8 @@ from tests.lab_host.child import Child, out
 from tests.lab_host.conftest import MakeChild, MakeHost
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 OK, PARAMETER, NOT_PERMITTED, TIMEOUT, OCCUPIED, NOT_SUPPORTED = 0, -8001, -8002, -8006, -8020, -8255
 ALL: dict[str, Any] = {"filter": {}}
 HANDLER = {"handler": True}

@@ -14,6 +14,8 @@ from console.lab.host.chip import LinkChange, Optical
 from console.lab.host.state import Faults, HostState, Match, ToolRule
 from tests.lab_host.conftest import MakeHost
 
+pytestmark = pytest.mark.slow
+
 TIMEOUT_S = 30
 
 

@@ -3,6 +3,7 @@
 import signal
 import time
 
+import pytest
 from msgspec.structs import replace
 
 from console.lab.host import SimHost
@@ -10,6 +11,8 @@ from console.lab.host.state import DriverRule, HostState, Match
 from tests.lab_host.child import out
 from tests.lab_host.conftest import MakeChild
 from tests.waiting import wait_until
+
+pytestmark = pytest.mark.slow
 
 OK, INNER, IOCTL, NOT_READY, OCCUPIED = 0, -8005, -8009, -8012, -8020
 

@@ -13,6 +13,8 @@ from console.lab.host.chip import Proc
 from console.lab.host.state import DriverRule, Faults, Host, HostState, InitRule, Match, ToolRule
 from tests.lab_host.conftest import MakeHost
 
+pytestmark = pytest.mark.slow
+
 TIMEOUT_S = 30
 
 

@@ -17,6 +17,8 @@ from tests.cluster.plane import ControlPlane
 from tests.reconciler_io.conftest import Kubeconfig
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 DURATION_S, REQUEST_TIMEOUT_S = 2.0, 0.5
 PATH = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{LEASE}"
 

@@ -20,6 +20,8 @@ from tests.conftest import MakeNode
 from tests.reconciler_io.conftest import Kubeconfig, node
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 ASCEND_JOB = next(r for r in WATCHED if r.kind == "AscendJob")
 NODE_PATH = "/api/v1/nodes"
 
