@@ -11,6 +11,9 @@ from reconciler.core.state import Wanted, World
 from reconciler.core.taints import current_want, record_of
 from shared.model import Instant
 
+FORGET_NODE_S = 3600.0
+"""A node that left the cluster is forgotten so long after its last report: then its Redis key is gone too."""
+
 
 def advance(world: World, now: Instant) -> None:
     """Let memory follow the clock: since when a node is not ready, a fault is open, an isolation was last wanted."""
@@ -19,6 +22,8 @@ def advance(world: World, now: Instant) -> None:
         memory.reports_since = None
     elif memory.reports_since is None:
         memory.reports_since = now.mono
+    for name in [n for n, said in world.heard.items() if n not in world.nodes and now.mono - said.at > FORGET_NODE_S]:
+        del world.heard[name]
     memory.deletes[:] = [at for at in memory.deletes if now.mono - at < 60]
     _since(memory.not_ready_since, {n for n, node in world.nodes.items() if not node.ready}, now.mono)
     _since(memory.tainted_since, {n for n, node in world.nodes.items() if current_want(node)}, now.mono)

@@ -7,7 +7,7 @@ import pytest
 from reconciler.core import fold
 from reconciler.core.state import World
 from tests.core.build import ascend_job, node, pod, pod_set, role_set, storm_service
-from tests.core.worlds import T0, after, hear, report, world_of
+from tests.core.worlds import T0, a_fault, after, hear, report, world_of
 
 
 def test_a_report_is_accepted_by_session_and_seq_alone() -> None:
@@ -91,3 +91,13 @@ def test_memory_forgets_what_has_ended() -> None:
 def test_pods_are_kept_by_name_and_a_new_incarnation_replaces_the_old() -> None:
     world = world_of([pod("p", "a", None, uid="1"), pod("p", "b", None, uid="2")])
     assert [p.metadata.uid for p in world.pods.values()] == ["2"]
+
+
+def test_a_node_that_left_the_cluster_is_forgotten_an_hour_after_its_last_report() -> None:
+    world = world_of([node("b")])
+    hear(world, report("a", a_fault()), report("b"))
+    fold.advance(world, after(3599))
+    assert set(world.heard) == {"a", "b"}
+    fold.advance(world, after(3601))
+    assert set(world.heard) == {"b"}
+    assert ("a", "80E18402@3") not in world.memory.first_heard
