@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help check test demo clean sync lint uv machine
+.PHONY: help check test bench demo clean sync lint uv machine
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/npu-warden
 # Recursive on purpose: `make uv` may just have installed it.
@@ -14,8 +14,9 @@ export SSL_CERT_FILE ?= $(SYSTEM_CA)
 endif
 
 help:
-	@echo "make check   lint, types, import rules, unit tests: under a minute, needs only Python"
+	@echo "make check   lint, types, import rules, unit tests: about a minute, needs only Python"
 	@echo "make test    everything, on a machine that has nothing; the first run builds Kubernetes (about 10 minutes on 2 cores)"
+	@echo "make bench   seconds from a broken chip to the taint, the first delete and Ready, on the real control plane, as JSON lines"
 	@echo "make demo    a simulated cluster in the terminal"
 	@echo "make clean   caches and build output of this checkout (the built control plane stays in $(CACHE))"
 
@@ -25,6 +26,9 @@ check: uv sync lint
 # pytest builds the control plane itself before the first test that needs it; those run last.
 test: machine sync lint
 	go=$$(scripts/go.sh); GO="$$go" $(RUN) pytest -v
+
+bench: machine sync
+	go=$$(scripts/go.sh); GO="$$go" $(RUN) python -m tests.integration.bench
 
 demo: uv
 	$(UV) run --locked npu-warden lab demo

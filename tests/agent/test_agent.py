@@ -72,7 +72,7 @@ def test_reports_of_a_healthy_node_are_small_and_regular(agent: AgentProcess) ->
     later = agent.until("a heartbeat", lambda report: report.seq >= first.seq + 2)
     assert later.session == first.session
     assert later.at > first.at
-    assert {probe.name for probe in later.probes} >= {"chip_health", "card_lost"}
+    assert [probe for probe in later.probes if probe.error is None] == [], "a report lists probes in trouble alone"
     assert agent.history() == [], "a heartbeat is no history"
 
 
