@@ -36,6 +36,7 @@ def test_own(path: Path) -> None:
     assert result.ok
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not SHARED.exists(), reason="no scenario files beside the checkout")
 @pytest.mark.parametrize("path", names(SHARED), ids=lambda path: path.stem)
 def test_beside_the_checkout(path: Path) -> None:

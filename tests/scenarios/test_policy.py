@@ -98,6 +98,7 @@ def test_own_scenario_holds(path: Path) -> None:
     _hold(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", sorted(SHARED.glob("[0-9]*.yaml")), ids=lambda path: path.stem)
 def test_scenario_beside_the_checkout(path: Path) -> None:
     """Each can be read and run; those of HOLDS hold."""
