@@ -64,7 +64,7 @@ async def serve(config: AgentConfig) -> None:
     host = open_host(config, metrics)
     node = node_name(config)
     reporter = Reporter(node=node, boot_id=host.boot_id, url=own_url(config))
-    publisher = Publisher(client, node=node, outbox=disk, metrics=metrics)
+    publisher = Publisher(client, node=node, outbox=disk, metrics=metrics, timeout_s=config.redis.timeout_s)
     agent = Agent(
         config,
         host=host,

@@ -63,7 +63,8 @@ def connect(settings: RedisSettings) -> aioredis.Redis:
     if settings.ca_file and not settings.url.startswith("rediss://"):
         raise ConfigError("redis.ca_file: only a rediss:// url uses it")
     options: dict[str, Any] = {
-        "socket_timeout": settings.timeout_s,
+        # Not the client's own time-out: on Python 3.11 it waits by wait_for, which can swallow a cancellation.
+        "socket_timeout": None,
         "socket_connect_timeout": settings.timeout_s,
         "retry": Retry(NoBackoff(), 0),
         "protocol": 2,
@@ -84,10 +85,15 @@ def connect(settings: RedisSettings) -> aioredis.Redis:
 
 
 class Publisher:
-    """`offer` a report; `run` sends the newest and empties the outbox, for ever. Nothing is queued but the outbox."""
+    """`offer` a report; `run` sends the newest and empties the outbox, for ever. Nothing is queued but the outbox.
 
-    def __init__(self, client: aioredis.Redis, *, node: str, outbox: Outbox, metrics: Metrics) -> None:
-        self._client, self._key = client, report_key(node)
+    timeout_s: how long Redis may take for one report, or one batch of notes.
+    """
+
+    def __init__(
+        self, client: aioredis.Redis, *, node: str, outbox: Outbox, metrics: Metrics, timeout_s: float
+    ) -> None:
+        self._client, self._key, self._timeout_s = client, report_key(node), timeout_s
         self._outbox, self._metrics = outbox, metrics
         self._newest: bytes | None = None
         self._asked_at: float | None = None
@@ -127,7 +133,8 @@ class Publisher:
                 async with self._client.pipeline(transaction=False) as pipe:
                     for _, note in notes:
                         pipe.xadd(EVENTS_STREAM, {"note": note}, maxlen=STREAM_MAXLEN, approximate=True)
-                    await pipe.execute()
+                    async with asyncio.timeout(self._timeout_s):
+                        await pipe.execute()
                 await self._outbox.forget(notes[-1][0])
         except (RedisError, OSError, TimeoutError, DiskHangs) as exc:
             self._failed(exc)
@@ -143,7 +150,8 @@ class Publisher:
         report, since = self._newest, self._asked_at
         if report is None:
             return None
-        await self._client.set(self._key, report, ex=EXPIRY_S)
+        async with asyncio.timeout(self._timeout_s):
+            await self._client.set(self._key, report, ex=EXPIRY_S)
         self._metrics.reports.labels("sent").inc()
         if since is not None:
             self._metrics.report_seconds.observe(time.monotonic() - since)

@@ -60,7 +60,7 @@ async def test_a_disk_that_refuses_does_not_flood_the_stream(redis_server: Redis
     store = Store(tmp_path)
     client = connect(RedisSettings(url=redis_server.url))
     disk = Disk(store, Metrics())
-    publisher = Publisher(client, node="node-a", outbox=disk, metrics=Metrics())
+    publisher = Publisher(client, node="node-a", outbox=disk, metrics=Metrics(), timeout_s=2.0)
     try:
         await disk.save(b"m", [b"a", b"b"])
         refuse_writes(store)

@@ -75,7 +75,9 @@ class Bench:
     def __init__(self, settings: RedisSettings, look: str, directory: Path) -> None:
         self.store = Store(directory)
         self.disk = Disk(self.store, Metrics())
-        self.publisher = Publisher(connect(settings), node="node-a", outbox=self.disk, metrics=Metrics())
+        self.publisher = Publisher(
+            connect(settings), node="node-a", outbox=self.disk, metrics=Metrics(), timeout_s=settings.timeout_s
+        )
         self.look = aioredis.Redis.from_url(look)
 
     async def change(self, number: int) -> None:

@@ -31,7 +31,8 @@ class Bench:
         self.metrics = Metrics()
         self.disk = Disk(Store(directory), self.metrics)
         self.client = connect(settings)
-        self.publisher = Publisher(self.client, node="node-a", outbox=self.disk, metrics=self.metrics)
+        wait_s = settings.timeout_s
+        self.publisher = Publisher(self.client, node="node-a", outbox=self.disk, metrics=self.metrics, timeout_s=wait_s)
         self.url = settings.url
         self.look = aioredis.Redis.from_url(settings.url)
 
