@@ -15,6 +15,7 @@ from agent.sensors.process import Tool, ToolError
 from console.lab.host import SimHost
 from shared.config import ConfigError
 from tests.agent.test_tools import runs, script
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.slow
 
@@ -94,7 +95,9 @@ async def test_a_tool_that_ignores_sigterm_and_forks_is_gone_with_its_children(t
     )
     with pytest.raises(ToolError, match="no answer within"):
         await Tool(path, timeout_s=0.5).run()
-    assert [pid for pid in map(int, pids.read_text().split()) if runs(pid)] == []
+    forked = [int(pid) for pid in pids.read_text().split()]
+    assert len(forked) == 3
+    await eventually("all it forked are gone", lambda: not any(map(runs, forked)))
 
 
 async def test_a_hundred_megabytes_are_not_kept(tmp_path: Path) -> None:
