@@ -46,9 +46,10 @@ def strike(hits: Hits, index: Index) -> tuple[dict[str, Struck], list[Hold]]:
             continue
         units.setdefault(unit.key, unit)
         by_unit.setdefault(unit.key, []).append(hit)
+    struck_ids = {unit.id for unit in units.values()}
     for pod, node in hits.spared:
         unit = unit_of(pod, index)
-        if unit.id not in {struck.id for struck in units.values()}:
+        if unit.id not in struck_ids:
             message = f"pod {pod.metadata.name} on {node} uses none of the faulty chips"
             holds.setdefault((unit.id, "chip-not-used"), Hold(unit.id, "chip-not-used", message))
     return {key: Struck(unit, tuple(by_unit[key])) for key, unit in units.items()}, list(holds.values())

@@ -32,6 +32,22 @@ def orphan(pod: Pod) -> NoUnit:
     return NoUnit(unit_id, "owner-deleted", f"{kind} {name} does not exist: nothing would bring it back")
 
 
+def whole_job(job: Owner, index: Index, *, size: int, blocked: tuple[str, str] | None) -> Unit:
+    """All pods of a job restart together; `size` and `blocked` as in Unit."""
+    return Unit(
+        id=job.metadata.key,
+        namespace=job.metadata.namespace,
+        instance="",
+        level="Job",
+        workload=ref_of(job),
+        controller=ref_of(job),
+        pods=tuple(index.by_controller.get(job.metadata.uid, ())),
+        chain=(job,),
+        size=size,
+        blocked=blocked,
+    )
+
+
 def single_pod(pod: Pod, index: Index) -> Unit | NoUnit:
     """A pod that is an instance of its own: it restarts alone, its controller makes the next one."""
     chain = index.chain(pod.metadata.controller)

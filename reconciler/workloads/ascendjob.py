@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from reconciler.core.memberships import deleted, of_controller, orphan
+from reconciler.core.memberships import deleted, of_controller, orphan, whole_job
 from reconciler.core.objects import Owner, Pod, Recovery
-from reconciler.core.units import FAULT_RETRY_TIMES, POD_RESCHEDULING, Index, NoUnit, Unit, label_values, ref_of
+from reconciler.core.units import FAULT_RETRY_TIMES, POD_RESCHEDULING, Index, NoUnit, Unit, label_values
 
 _TERMINAL = ("Failed", "Succeeded")
 _ACTIVE_STANDBY = ("mindie-ms-controller", "mindie-ms-coordinator")
@@ -30,18 +30,8 @@ class AscendJob:
         if job is None:
             return orphan(pod)
         pods = tuple(index.by_controller.get(job.metadata.uid, ()))
-        whole = Unit(
-            id=f"{job.metadata.namespace}/{job.metadata.name}",
-            namespace=job.metadata.namespace,
-            instance="",
-            level="Job",
-            workload=ref_of(job),
-            controller=ref_of(job),
-            pods=pods,
-            chain=(job,),
-            size=_replicas(job),
-            blocked=self.ended(job) or _out_of_rounds(job, pods),
-        )
+        blocked = self.ended(job) or _out_of_rounds(job, pods)
+        whole = whole_job(job, index, size=_replicas(job), blocked=blocked)
         if job.metadata.labels.get("app") in _ACTIVE_STANDBY and label_values(whole, index, POD_RESCHEDULING) == {"on"}:
             blocked = self.ended(job) or _out_of_rounds(job, (pod,))
             return replace(

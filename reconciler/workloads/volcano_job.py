@@ -5,9 +5,9 @@ Source: volcano job controller (pods are owned by the job; a job in a final phas
 
 from __future__ import annotations
 
-from reconciler.core.memberships import deleted, of_controller, orphan
+from reconciler.core.memberships import deleted, of_controller, orphan, whole_job
 from reconciler.core.objects import Owner, Pod, Recovery
-from reconciler.core.units import Index, NoUnit, Unit, ref_of
+from reconciler.core.units import Index, NoUnit, Unit
 
 _FINAL = frozenset({"Completed", "Failed", "Terminated", "Aborted"})
 
@@ -21,19 +21,7 @@ class VolcanoJob:
         job = index.owner(pod.metadata.controller)
         if job is None:
             return orphan(pod)
-        pods = tuple(index.by_controller.get(job.metadata.uid, ()))
-        return Unit(
-            id=f"{job.metadata.namespace}/{job.metadata.name}",
-            namespace=job.metadata.namespace,
-            instance="",
-            level="Job",
-            workload=ref_of(job),
-            controller=ref_of(job),
-            pods=pods,
-            chain=(job,),
-            size=0,
-            blocked=self.ended(job),
-        )
+        return whole_job(job, index, size=0, blocked=self.ended(job))
 
     def members(self, recovery: Recovery, index: Index) -> tuple[Pod, ...]:
         return of_controller(recovery, index)
