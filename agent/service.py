@@ -43,6 +43,8 @@ CHIP_PROBE = "chip_health"
 LAST_REPORT_S = 2.0
 POLL_PAUSE_S = 1.0
 """Between two polls that events ask for: a storm of events that name no chip must not become a storm of polls."""
+READ_PAUSE_S = 0.1
+"""Between two reads of one chip that events ask for: what a storm brings meanwhile is answered by one read."""
 SHORTEST_SLEEP_S, LONGEST_SLEEP_S = 0.01, 10.0
 
 
@@ -159,6 +161,7 @@ class Agent:
     async def _read_loop(self) -> None:
         """Apart from the reports: a chip that hangs while it is read holds up no news of another."""
         rest_until = 0.0
+        read_at: dict[int, float] = {}
         while True:
             await _either(self._reads, self._poll)
             with contextlib.suppress(TimeoutError):
@@ -168,12 +171,20 @@ class Agent:
                 self._poll.clear()
                 await self.runner.look(self._chip_probe)
                 rest_until = time.monotonic() + POLL_PAUSE_S
-            for due in self.detector.due(now()):
+            wanted = self.detector.due(now())
+            early = [due for due in wanted if time.monotonic() < read_at.get(due.phy, 0.0) + READ_PAUSE_S]
+            if wanted and len(early) == len(wanted):
+                await asyncio.sleep(READ_PAUSE_S)
+                continue
+            for due in wanted:
+                if due in early:
+                    continue
                 reading = await self._host.sensors.chips.read(due.phy)
                 if reading is None:
                     self.detector.reread(due.phy, None, now())
                 else:
                     self.detector.reread(due.phy, reading.codes, now(), error=reading.error, health=reading.health)
+                read_at[due.phy] = time.monotonic()
             self._reads.clear()  # what has become due meanwhile is found by the report loop
             self._wake.set()
 

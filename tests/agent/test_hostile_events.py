@@ -94,18 +94,13 @@ def host_of(storm: str, pause_us: int, polls: Path, directory: Path) -> SimHost:
     return made
 
 
-def cpu_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def watched(agent: AgentProcess, polls: Path) -> tuple[float, int]:
-    """(CPU seconds of the agent itself, polls) in three seconds, after it has settled."""
+def polled_in_3_s(agent: AgentProcess, polls: Path) -> int:
+    """Readings of chip 0 in three seconds, after the agent has settled."""
     wait_until("the subscription", lambda: "subscribed to the driver's fault events" in agent.log, 30)
-    before, count = cpu_s(agent.pids[0]), polls.stat().st_size
-    end = time.monotonic() + 3
-    wait_until("three seconds", lambda: time.monotonic() > end)
-    return cpu_s(agent.pids[0]) - before, polls.stat().st_size - count
+    count, begun = polls.stat().st_size, time.monotonic()
+    wait_until("three seconds", lambda: time.monotonic() > begun + 3)
+    # A busy machine wakes the test late.
+    return int((polls.stat().st_size - count) * 3 / (time.monotonic() - begun))
 
 
 def test_a_storm_of_events_that_name_no_chip_is_no_storm_of_polls(
@@ -113,7 +108,7 @@ def test_a_storm_of_events_that_name_no_chip_is_no_storm_of_polls(
 ) -> None:
     agent = make_agent(host_of("e.device = 77; e.assertion = 1", 1000, polls, tmp_path), redis_server.url)
     agent.ready()
-    _, made = watched(agent, polls)
+    made = polled_in_3_s(agent, polls)
     assert made <= 12, "one poll a second is due, and some more"
     assert fault_ids(agent.ready()) == set()
 
@@ -127,8 +122,8 @@ def test_a_storm_of_10000_a_second_is_survived(
 ) -> None:
     agent = make_agent(host_of(storm, 50, polls, tmp_path), redis_server.url)
     agent.ready()
-    _, made = watched(agent, polls)
-    assert made <= 200, "reads that confirm events included"
+    made = polled_in_3_s(agent, polls)
+    assert made <= 60, "ten reads a second that confirm events, one poll a second, and some more"
     report = agent.ready()
     assert agent.until("a later report", lambda one: one.seq > report.seq)
     with urllib.request.urlopen(agent.url + "/livez", timeout=5) as answer:
