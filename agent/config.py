@@ -13,7 +13,8 @@ import msgspec
 from agent.detect.settings import DetectSettings
 from agent.limits import ProbeLimits
 from shared.config import ConfigError, load_toml
-from shared.web import parse_listen
+from shared.http_server import parse_listen
+from shared.redis_url import RedisSettings
 
 _NODE = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 
@@ -33,13 +34,9 @@ class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     heartbeat_s: float = 15.0
 
 
-class Redis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """redis:// or rediss:// (TLS, `ca_file`). The password is read from its file at every connection."""
+class Redis(RedisSettings, frozen=True, forbid_unknown_fields=True):
+    """timeout_s: how long Redis may take for a connection, one report or one batch of notes."""
 
-    url: str = "redis://127.0.0.1:6379/0"
-    username: str | None = None
-    password_file: str | None = None
-    ca_file: str | None = None
     timeout_s: float = 2.0
 
 

@@ -61,6 +61,10 @@ class Disk:
         await self._do(lambda: self._store.forget(upto))
         self._metrics.outbox_notes.set(await self._do(self._store.count))
 
+    async def begin(self, command: str, until: float, now: float) -> bool:
+        """See Store.begin. Raises DiskHangs."""
+        return await self._do(lambda: self._store.begin(command, until, now))
+
     async def close(self) -> None:
         try:
             if self._notes:

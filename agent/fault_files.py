@@ -1,40 +1,68 @@
-"""MindCluster's fault-code files in paths.config_dir (faultCode.json, faultCustomization.json), re-read on change."""
+"""MindCluster's fault-code files in paths.config_dir, re-read on change."""
 
 from __future__ import annotations
 
 import logging
+import os
+import stat
+from collections.abc import Mapping
 from pathlib import Path
 
 log = logging.getLogger(__name__)
 
+MAX_BYTES = 4 << 20
+"""A ConfigMap holds 1 MiB at most; a larger file is something else."""
+
 
 class FaultFiles:
-    """A mounted ConfigMap changes by swapping a symlink, so contents are compared, not times."""
+    """A mounted ConfigMap changes by swapping a symlink, so contents are compared, not times.
+
+    What cannot be read changes nothing: a file keeps what it said, a directory that cannot be listed keeps its files.
+    """
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._seen: dict[str, str] = {}
         self._unreadable: dict[str, str] = {}
 
+    @property
+    def unreadable(self) -> Mapping[str, str]:
+        """Why files, or the directory itself (by its path), could not be read at the last look."""
+        return self._unreadable
+
     def changed(self) -> dict[str, str | None]:
         """The files whose content is new since the last call, by name; None stands for one that is gone."""
-        try:
-            paths = sorted(self._directory.glob("*.json"))
-        except OSError as exc:
-            log.warning("%s: %s; the fault codes stay as they are", self._directory, exc)
-            return {}
         files: dict[str, str] = {}
         unreadable: dict[str, str] = {}
-        for path in paths:
+        try:
+            names = sorted(name for name in os.listdir(self._directory) if name.endswith(".json"))
+        except FileNotFoundError:
+            names = []
+        except OSError as exc:
+            names, files = [], dict(self._seen)
+            unreadable[str(self._directory)] = exc.strerror or str(exc)
+        for name in names:
             try:
-                files[path.name] = path.read_text(encoding="utf-8")
+                files[name] = _text(self._directory / name)
             except (OSError, UnicodeDecodeError) as exc:
-                unreadable[path.name] = str(exc)
-                if self._unreadable.get(path.name) != str(exc):
-                    log.warning("%s: cannot be read (%s); what it said before stays", path, exc)
-                if path.name in self._seen:
-                    files[path.name] = self._seen[path.name]
+                unreadable[name] = (exc.strerror or str(exc)) if isinstance(exc, OSError) else "not UTF-8 text"
+                if name in self._seen:
+                    files[name] = self._seen[name]
+        for name, why in unreadable.items():
+            if self._unreadable.get(name) != why:
+                log.warning("%s: cannot be read (%s); what it said before stays in force", self._directory / name, why)
         new: dict[str, str | None] = {name: text for name, text in files.items() if text != self._seen.get(name)}
         new |= dict.fromkeys(self._seen.keys() - files.keys())
         self._seen, self._unreadable = files, unreadable
         return new
+
+
+def _text(path: Path) -> str:
+    """Raises OSError, UnicodeDecodeError. A pipe or device is not opened: reading one may never end."""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise OSError("not a regular file")
+    with path.open("rb") as file:
+        content = file.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise OSError(f"more than {MAX_BYTES} bytes")
+    return content.decode("utf-8")

@@ -10,6 +10,7 @@ import msgspec
 
 from agent.config import AgentConfig, Paths
 from agent.metrics import Metrics
+from agent.peer_book import PeerBook
 from agent.probe import ChipSource, NoDriver, Sensors
 from agent.sensors import hccn, npu_smi
 from agent.sensors.dcmi import DcmiSensor
@@ -43,6 +44,7 @@ def open_host(config: AgentConfig, metrics: Metrics) -> Host:
         bus=bus,
         hccn=hccn.Hccn(tool, lock=_lock(paths, "hccn_tool.lock")) if tool else None,
         gauges=chips if isinstance(chips, DcmiSensor) else None,
+        peers=PeerBook(),
     )
     log.info("chips are read by %s, links by %s", sensors.chips.name, tool or "nobody: no hccn_tool here")
     return Host(sensors, library, boot_id(Path(paths.procfs)))
@@ -57,7 +59,7 @@ def _chips(library: Path | None, paths: Paths, bus: PciBus, metrics: Metrics) ->
         return npu_smi.NpuSmi(tool, bus=bus, lock=_lock(paths, "npu-smi.lock"))
     why = "neither libdcmi.so nor npu-smi was found: mount the driver directory, or set paths.dcmi or paths.npu_smi"
     log.error("%s; the node is reported blind", why)
-    return NoDriver(why)
+    return NoDriver(why, bus)
 
 
 def _lock(paths: Paths, name: str) -> Path | None:
@@ -70,6 +72,6 @@ def boot_id(procfs: Path) -> str:
     """The kernel's id of this boot; empty when it cannot be read."""
     try:
         return (procfs / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError as exc:
+    except (OSError, UnicodeDecodeError) as exc:
         log.error("boot id: %s", exc)
         return ""

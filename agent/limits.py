@@ -49,6 +49,11 @@ class Kubelet(Limits, frozen=True):
     looks: Count = 3
 
 
+class Runtime(Limits, frozen=True):
+    timeout_s: Annotated[float, Meta(ge=0.1, le=10)] = 3.0
+    looks: Count = 3
+
+
 class StaleProcess(Limits, frozen=True):
     looks: Count = 2
 
@@ -68,6 +73,8 @@ class TemperaturePower(Limits, frozen=True):
 
 class Hccs(Limits, frozen=True):
     looks: Count = 2
+    crc_errors: Count = 100
+    window_s: Window = 3600.0
 
 
 class LinkFlap(Limits, frozen=True):
@@ -81,6 +88,20 @@ class NetHealth(Limits, frozen=True):
 
 
 class Optical(Limits, frozen=True):
+    looks: Count = 2
+
+
+class UbPorts(Limits, frozen=True):
+    looks: Count = 2
+
+
+class PortErrors(Limits, frozen=True):
+    errors: Count = 1000
+    """So many bad packets of one port within the window; the ones that are sent again and again cost the most."""
+    window_s: Window = 3600.0
+
+
+class Peers(Limits, frozen=True):
     looks: Count = 2
 
 
@@ -100,3 +121,7 @@ class ProbeLimits(Limits, frozen=True):
     link_flap: LinkFlap = LinkFlap()
     net_health: NetHealth = NetHealth()
     optical: Optical = Optical()
+    peers: Peers = Peers()
+    ub_ports: UbPorts = UbPorts()
+    port_errors: PortErrors = PortErrors()
+    runtime: Runtime = Runtime()

@@ -13,21 +13,25 @@ import msgspec
 
 from agent import probes
 from agent.api import routes
+from agent.command_stream import CommandStream
 from agent.config import AgentConfig, node_name
 from agent.detect.detector import Detector
 from agent.detect.memory import DetectorMemory
 from agent.disk import Disk
 from agent.host import open_host
 from agent.metrics import Metrics
-from agent.publisher import Publisher, connect
+from agent.publisher import Publisher
+from agent.remembering import recall
 from agent.reporting import Reporter
 from agent.service import Agent, Kept
 from agent.store import Store
 from shared import catalog, logs
 from shared.aio import now
 from shared.config import ConfigError
+from shared.http_server import parse_listen, serving
 from shared.model import Instant
-from shared.web import application, parse_listen, serving
+from shared.redis_client import connect
+from shared.web import application
 
 log = logging.getLogger(__name__)
 
@@ -57,23 +61,29 @@ async def serve(config: AgentConfig) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    client = connect(config.redis)
+    client = connect(config.redis, timeout_s=config.redis.timeout_s)
     metrics = Metrics()
     store = Store(Path(config.paths.state_dir))
     disk = Disk(store, metrics)
     host = open_host(config, metrics)
     node = node_name(config)
     reporter = Reporter(node=node, boot_id=host.boot_id, url=own_url(config))
+    before = last_run(store.memory())
+    watching = probes.load(config, host.sensors)
+    if before is not None:
+        recall(watching, before.probes, now(), same_boot=before.boot_id == host.boot_id != "")
     publisher = Publisher(client, node=node, outbox=disk, metrics=metrics, timeout_s=config.redis.timeout_s)
     agent = Agent(
         config,
         host=host,
-        detector=Detector(catalog.load(), config.debounce, remembered(store.memory(), host.boot_id, now())),
+        detector=Detector(catalog.load(), config.debounce, remembered(before, host.boot_id, now())),
         reporter=reporter,
         disk=disk,
         publisher=publisher,
-        probes=probes.load(config, host.sensors),
+        commands=CommandStream(client, node=node, timeout_s=config.redis.timeout_s),
+        probes=watching,
         metrics=metrics,
+        drill=None if before is None else before.drill,
     )
     try:
         async with serving(application(routes(agent)), config.http.listen) as port:
@@ -84,16 +94,20 @@ async def serve(config: AgentConfig) -> None:
         await disk.close()
 
 
-def remembered(raw: bytes | None, boot_id: str, at: Instant) -> DetectorMemory | None:
-    """What detection knew before the restart; unusable memory costs the history, never the start."""
+def last_run(raw: bytes | None) -> Kept | None:
+    """What an earlier process has kept; unusable memory costs the history, never the start."""
     if raw is None:
         return None
     try:
-        kept = msgspec.json.decode(raw, type=Kept)
-    except msgspec.MsgspecError as exc:
+        return msgspec.json.decode(raw, type=Kept)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
         log.error("the saved fault history cannot be read (%s); starting without it", exc)
         return None
-    return kept.memory.rebased(at, same_boot=bool(boot_id) and kept.boot_id == boot_id)
+
+
+def remembered(before: Kept | None, boot_id: str, at: Instant) -> DetectorMemory | None:
+    """What detection knew before the restart, on the clock of this boot."""
+    return None if before is None else before.memory.rebased(at, same_boot=before.boot_id == boot_id != "")
 
 
 def own_url(config: AgentConfig) -> str | None:

@@ -24,8 +24,12 @@ class Metrics:
         self.report_seconds = self._histogram("report_seconds", "From a driver event's arrival to its report in Redis.")
         self.outbox_notes = self._gauge("outbox_notes", "Change notes that wait for Redis.")
         self.state_errors = self._counter("state_errors", "Failed writes of the state file.")
+        self.commands = self._counter("commands", "Commands of the reconciler, by what came of them.", "kind", "result")
         self.open_faults = self._gauge("open_faults", "Open faults by level.", "level")
         self.chips = self._gauge("chips", "Chips by health.", "health")
+        self.config_bad_entries = self._gauge(
+            "config_bad_entries", "Entries of a fault-code file that are not used; /v1/config names them.", "file"
+        )
         self.loops_late = self._gauge("loops_late", "Loops that have not come round in time.")
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:

@@ -9,6 +9,7 @@ import msgspec
 
 from agent.config import AgentConfig
 from agent.detect.readings import ChipEvent, ChipFinding, ChipReading, DriverReading, LinkReading, NodeFinding
+from agent.peer_book import PeerBook
 from agent.sensors.gauges import Gauges
 from agent.sensors.hccn import Hccn
 from agent.sensors.pci import PciBus
@@ -33,12 +34,14 @@ class NoDriver:
 
     name = "none"
 
-    def __init__(self, why: str) -> None:
+    def __init__(self, why: str, bus: PciBus | None = None) -> None:
         self.enumeration = Enumeration({})
-        self._why = why
+        self._why, self._bus = why, bus
 
     async def poll(self) -> DriverReading:
-        return DriverReading(silent=self._why)
+        if self._bus is None:
+            return DriverReading(silent=self._why)
+        return DriverReading(silent=self._why, pci=self._bus.npus, passed_through=self._bus.passed_through)
 
     async def read(self, phy: int) -> ChipReading | None:
         return None
@@ -57,12 +60,14 @@ class Sensors(msgspec.Struct, frozen=True):
     bus: PciBus
     hccn: Hccn | None = None
     gauges: Gauges | None = None
+    peers: PeerBook | None = None
 
 
 class Observation(msgspec.Struct, frozen=True):
     """What one look has seen. A field that is None was not looked at.
 
     events: what somebody else than the driver's subscription heard; the driver is asked whether it is so.
+    firmware: the version that most chips have.
     partly: why a part could not be looked at; what is said of the rest holds.
     """
 
@@ -71,6 +76,7 @@ class Observation(msgspec.Struct, frozen=True):
     events: tuple[ChipEvent, ...] | None = None
     chips: tuple[ChipFinding, ...] | None = None
     node: tuple[NodeFinding, ...] | None = None
+    firmware: str | None = None
     partly: str | None = None
 
     @property

@@ -11,20 +11,13 @@ import logging
 import random
 import time
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, Protocol
-from urllib.parse import urlsplit
+from typing import Protocol
 
 import redis.asyncio as aioredis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-from redis.credentials import CredentialProvider
 from redis.exceptions import ReadOnlyError, RedisError
 
-from agent.config import Redis as RedisSettings
 from agent.disk import DiskHangs
 from agent.metrics import Metrics
-from shared.config import ConfigError
 from shared.names import EVENTS_STREAM, report_key
 
 log = logging.getLogger(__name__)
@@ -40,48 +33,6 @@ class Outbox(Protocol):
 
     async def pending(self, limit: int) -> Sequence[tuple[int, bytes]]: ...
     async def forget(self, upto: int) -> None: ...
-
-
-class PasswordFile(CredentialProvider):
-    """Read at every connection, so that a rotated password needs no restart."""
-
-    def __init__(self, username: str | None, path: Path) -> None:
-        self._username, self._path = username, path
-
-    def get_credentials(self) -> tuple[str] | tuple[str, str]:
-        try:
-            password = self._path.read_text(encoding="utf-8").strip()
-        except OSError as exc:
-            raise RedisError(f"redis.password_file {self._path}: {exc.strerror or exc}") from exc
-        except UnicodeDecodeError as exc:
-            raise RedisError(f"redis.password_file {self._path}: not UTF-8 text") from exc
-        return (self._username, password) if self._username else (password,)
-
-
-def connect(settings: RedisSettings) -> aioredis.Redis:
-    """A client that has not connected yet. Raises ConfigError for a URL that cannot be used."""
-    if settings.ca_file and not settings.url.startswith("rediss://"):
-        raise ConfigError("redis.ca_file: only a rediss:// url uses it")
-    options: dict[str, Any] = {
-        # Not the client's own time-out: on Python 3.11 it waits by wait_for, which can swallow a cancellation.
-        "socket_timeout": None,
-        "socket_connect_timeout": settings.timeout_s,
-        "retry": Retry(NoBackoff(), 0),
-        "protocol": 2,
-    }
-    if settings.password_file:
-        options["credential_provider"] = PasswordFile(settings.username, Path(settings.password_file))
-    elif settings.username:
-        options["username"] = settings.username
-    if settings.ca_file:
-        options["ssl_ca_certs"] = settings.ca_file
-    try:
-        client = aioredis.Redis.from_url(settings.url, **options)
-        pool = client.connection_pool
-        pool.connection_class(**pool.connection_kwargs)  # connects to nothing, and refuses an option nobody knows
-    except (ValueError, TypeError, RedisError) as exc:
-        raise ConfigError(f"redis.url: {_without_password(settings.url)!r} cannot be used: {exc}") from exc
-    return client
 
 
 class Publisher:
@@ -167,16 +118,3 @@ class Publisher:
         if self.problem != why:
             log.warning("Redis does not take reports (%s); changes are kept in the outbox, retrying", why)
         self.problem = why
-
-
-def _without_password(url: str) -> str:
-    """For error texts.
-
-    >>> _without_password("redis://u:secret@host:1/0")
-    'redis://host:1/0'
-    """
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return url.rpartition("@")[2]
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()

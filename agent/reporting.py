@@ -9,12 +9,14 @@ from typing import Any
 import msgspec
 
 from agent.detect.view import DetectView
+from agent.probe import Sensors
 from agent.sensors.worker import Enumeration
 from shared.model import (
     SCHEMA_VERSION,
     AgentInfo,
     ChangeNote,
     Chip,
+    Drill,
     FaultEvent,
     Instant,
     Machine,
@@ -31,6 +33,19 @@ class Context(msgspec.Struct, frozen=True):
     generation: str | None = None
     pods: Mapping[int, tuple[str, ...]] = {}
     probes: tuple[ProbeStatus, ...] = ()
+    passed_through: frozenset[str] = frozenset()
+    firmware: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        sensors: Sensors,
+        pods: Mapping[int, tuple[str, ...]],
+        probes: tuple[ProbeStatus, ...] = (),
+        firmware: str | None = None,
+    ) -> Context:
+        bus = sensors.bus
+        return cls(sensors.chips.enumeration, bus.generation, pods, probes, bus.passed_through, firmware)
 
 
 class Reporter:
@@ -46,11 +61,18 @@ class Reporter:
         """Whether the last report said anything new: then Redis gets a note of it, so that nobody waits for a sweep."""
 
     def report(
-        self, view: DetectView, context: Context, events: Sequence[FaultEvent], now: Instant, *, beat: bool
+        self,
+        view: DetectView,
+        context: Context,
+        events: Sequence[FaultEvent],
+        now: Instant,
+        *,
+        beat: bool,
+        drill: Drill | None = None,
     ) -> NodeReport | None:
         """The next report, or None when nothing has changed and no heartbeat is due (`beat`)."""
         chips = tuple(_chip(chip, context) for chip in view.chips)
-        told = _essence(view, chips, context)
+        told = _essence(view, chips, context), drill
         changed = bool(events) or told != self._told
         if not (beat or changed):
             return None
@@ -72,6 +94,7 @@ class Reporter:
             # Those in trouble alone: sixteen healthy ones would be a fifth of every report (docs/adr/0006).
             probes=tuple(probe for probe in context.probes if probe.error is not None),
             events=tuple(events),
+            drill=drill,
         )
 
 
@@ -89,7 +112,13 @@ def _essence(view: DetectView, chips: tuple[Chip, ...], context: Context) -> tup
 def _machine(context: Context) -> Machine:
     found = context.enumeration
     pods = [chip.super_pod for chip in found.chips.values() if chip.super_pod is not None]
-    return Machine(context.generation, driver=found.driver, super_pod_id=pods[0] if pods else None)
+    return Machine(
+        context.generation,
+        driver=found.driver,
+        firmware=context.firmware,
+        super_pod_id=pods[0] if pods else None,
+        passed_through=tuple(sorted(context.passed_through)),
+    )
 
 
 def _chip(chip: Chip, context: Context) -> Chip:

@@ -7,6 +7,8 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 
+import msgspec
+
 from agent.metrics import Metrics
 from agent.probe import CannotLook, Observation, Probe
 from shared.aio import Ticks, periodic
@@ -18,6 +20,20 @@ Sink = Callable[[str, Observation | None, str | None], None]
 """(probe, what it saw, why it could not look): at least one of the last two is given."""
 
 
+class ProbeDetails(msgspec.Struct, frozen=True):
+    """One probe. age_s, took_s, error: of its last look, None before the first. last_error: the newest one, also when
+    later looks went well, and how long ago it was."""
+
+    name: str
+    period_s: float
+    timeout_s: float
+    age_s: float | None
+    took_s: float | None
+    error: str | None
+    last_error: str | None
+    last_error_age_s: float | None
+
+
 class Runner:
     """`run` never ends by itself."""
 
@@ -27,6 +43,7 @@ class Runner:
         self._ended: dict[str, float] = {}
         self._took_s: dict[str, float] = {}
         self._errors: dict[str, str | None] = {}
+        self._last_errors: dict[str, tuple[str, float]] = {}
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -67,6 +84,27 @@ class Runner:
             for name, ended in self._ended.items()
         )
 
+    def details(self) -> list[ProbeDetails]:
+        """Every probe that this agent runs, the ones that have not looked yet too."""
+        now = time.monotonic()
+        done = {one.name: one for one in self.status()}
+        found: list[ProbeDetails] = []
+        for probe in self._probes:
+            one, last = done.get(probe.name), self._last_errors.get(probe.name)
+            found.append(
+                ProbeDetails(
+                    probe.name,
+                    period_s=probe.period_s,
+                    timeout_s=probe.timeout_s,
+                    age_s=one.age_s if one else None,
+                    took_s=one.took_s if one else None,
+                    error=one.error if one else None,
+                    last_error=last[0] if last else None,
+                    last_error_age_s=round(now - last[1], 1) if last else None,
+                )
+            )
+        return found
+
     def _note(self, name: str, took_s: float, why: str | None) -> None:
         before = self._errors.get(name)
         if why is not None and before is None:
@@ -76,4 +114,5 @@ class Runner:
         self._ended[name], self._took_s[name], self._errors[name] = time.monotonic(), took_s, why
         self._metrics.probe_seconds.labels(name).observe(took_s)
         if why is not None:
+            self._last_errors[name] = why, time.monotonic()
             self._metrics.probe_errors.labels(name).inc()

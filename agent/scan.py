@@ -7,7 +7,7 @@ from pathlib import Path
 from agent import probes
 from agent.config import AgentConfig, node_name
 from agent.detect.detector import Detector
-from agent.fault_files import FaultFiles
+from agent.fault_config import FaultConfig
 from agent.feed import feed
 from agent.host import open_host
 from agent.metrics import Metrics
@@ -26,33 +26,37 @@ async def scan(config: AgentConfig) -> NodeReport:
 
     Debouncing needs more than one look: a card that has just vanished shows as unknown here, not yet as lost.
     """
-    host = open_host(config, Metrics())
+    metrics = Metrics()
+    host = open_host(config, metrics)
     detector = Detector(catalog.load(), config.debounce)
-    detector.config(FaultFiles(Path(config.paths.config_dir)).changed(), now())
+    FaultConfig(Path(config.paths.config_dir), detector, metrics).reload(now())
     pods = PodDevices(Path(config.paths.kubelet_dir))
     pods.refresh()
+    firmware: str | None = None
     try:
         for probe in probes.load(config, host.sensors):
-            await _look(probe, detector)
+            firmware = await _look(probe, detector) or firmware
     finally:
         await host.sensors.chips.close()
-    context = Context(host.sensors.chips.enumeration, host.sensors.bus.generation, pods.pods)
+    context = Context.of(host.sensors, pods.pods, firmware=firmware)
     reporter = Reporter(node=node_name(config), boot_id=host.boot_id, url=None)
     report = reporter.report(detector.view(now()), context, detector.drain_events(), now(), beat=True)
     assert report is not None
     return report
 
 
-async def _look(probe: Probe, detector: Detector) -> None:
-    """A second time when it was in vain: detection believes in a blind driver after two looks only."""
+async def _look(probe: Probe, detector: Detector) -> str | None:
+    """A second time when it was in vain: detection believes in a blind driver after two looks only. Returns the
+    version of the firmware, if the probe has seen that."""
     for _ in range(LOOKS):
         try:
             seen = await probe.look()
         except CannotLook as exc:
             detector.node_blind(probe.name, str(exc), now())
-            return
-        feed(detector, seen, now())
+            return None
+        feed(detector, probe.name, seen, now())
         if seen.partly is not None:
             detector.node_blind(probe.name, seen.partly, now())
         if seen.driver is None or seen.trouble is None:
-            return
+            return seen.firmware
+    return None

@@ -17,17 +17,23 @@ from typing import Any
 
 import msgspec
 
+from agent.command_stream import CommandStream
+from agent.commands import Commands
 from agent.config import AgentConfig
 from agent.detect.detector import Detector
 from agent.detect.memory import DetectorMemory
 from agent.detect.readings import ChipEvent, DriverReading
 from agent.disk import Disk
-from agent.fault_files import FaultFiles
+from agent.drill import DrillBench, Running
+from agent.fault_config import FaultConfig
 from agent.feed import feed
 from agent.host import Host
 from agent.metrics import Metrics
+from agent.orders import Orders
+from agent.peer_book import PeerBook
 from agent.probe import Observation, Probe
 from agent.publisher import Publisher
+from agent.remembering import remember
 from agent.reporting import Context, Reporter, note_of
 from agent.runner import Runner
 from agent.sensors.events import EventStream
@@ -49,11 +55,14 @@ SHORTEST_SLEEP_S, LONGEST_SLEEP_S = 0.01, 10.0
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """What is in the state file beside the outbox. `boot_id` tells whether its monotonic times still mean anything."""
+    """What is in the state file beside the outbox. `boot_id` tells whether its monotonic times still mean anything.
+    `probes`: what probes want to know again, by their names."""
 
     boot_id: str
     session: str
     memory: DetectorMemory
+    probes: dict[str, msgspec.Raw] = {}
+    drill: Running | None = None
 
 
 class Agent:
@@ -68,26 +77,36 @@ class Agent:
         reporter: Reporter,
         disk: Disk,
         publisher: Publisher,
+        commands: CommandStream,
         probes: Sequence[Probe],
         metrics: Metrics,
+        drill: Running | None = None,
     ) -> None:
         self.detector, self.publisher, self.disk = detector, publisher, disk
         self.latest: NodeReport | None = None
         self.looked = False
         self.ticks = Ticks()
         self.metrics = metrics
-        detector.forget_probes({probe.name for probe in probes})
+        for complaint in detector.forget_probes({probe.name for probe in probes}, now()):
+            log.warning("%s", complaint)
         self.runner = Runner(probes, self.observe, ticks=self.ticks, metrics=metrics)
-        self._config, self._host, self._reporter = config, host, reporter
+        self._probes = probes
+        self._firmware: str | None = None
+        self.config, self._host, self._reporter = config, host, reporter
         self._chip_probe = next(probe for probe in probes if probe.name == CHIP_PROBE)
         self._pods = PodDevices(Path(config.paths.kubelet_dir))
-        self._files = FaultFiles(Path(config.paths.config_dir))
+        self.fault_config = FaultConfig(Path(config.paths.config_dir), detector, metrics)
         self._wake, self._reads, self._poll = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._next_beat = 0.0
         self._event_at: float | None = None
         self.events = None
         if host.library is not None:
             self.events = EventStream(host.library, on_events=self.hear, on_gap=self._poll.set, metrics=metrics)
+        book = host.sensors.peers or PeerBook()
+        wake = {"poll": self._poll.set, "changed": self._wake.set}
+        self.drills = DrillBench(detector.fork, boot_id=host.boot_id, kept=drill, **wake)
+        orders = Orders(detector, book, self.drills, **wake).table()
+        self._commands = Commands(commands, disk, orders, node=commands.node, metrics=metrics, ticks=self.ticks)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop` is set. A loop that ends by itself is a bug and ends the agent, loudly."""
@@ -102,7 +121,7 @@ class Agent:
             await asyncio.gather(self._last_report(), self._host.sensors.chips.close())
 
     def _loops(self) -> dict[str, Coroutine[Any, Any, None]]:
-        period_s = self._config.poll.host_s
+        period_s = self.config.poll.host_s
         self.ticks.expect("report", within_s=3 * LONGEST_SLEEP_S)
         self.ticks.expect("fault files", within_s=3 * period_s + LONGEST_SLEEP_S)
         loops = {
@@ -110,6 +129,7 @@ class Agent:
             "report": self._report_loop(),
             "reads": self._read_loop(),
             "publisher": self.publisher.run(),
+            "commands": self._commands.run(),
             "fault files": periodic(self._reload, period_s=period_s, ticks=self.ticks, name="fault files"),
         }
         if self.events is not None:
@@ -124,10 +144,14 @@ class Agent:
         if probe != CHIP_PROBE:
             self.detector.node_blind(probe, why, at)
         elif seen is None:
-            seen = Observation(driver=DriverReading(silent=why, pci=self._host.sensors.bus.npus))
+            bus = self._host.sensors.bus
+            seen = Observation(driver=DriverReading(silent=why, pci=bus.npus, passed_through=bus.passed_through))
         if seen is not None:
-            feed(self.detector, seen, at)
+            feed(self.detector, probe, seen, at)
+            self._firmware = seen.firmware or self._firmware
         if probe == CHIP_PROBE:
+            if seen is not None:
+                self.drills.see(seen, at)
             self.looked = True
             if self.events is not None:
                 self.events.follow(frozenset(self._host.sensors.chips.enumeration.chips))
@@ -145,13 +169,8 @@ class Agent:
 
     def load_fault_files(self) -> None:
         """MindCluster's files, when they have changed."""
-        files = self._files.changed()
-        if not files:
-            return
-        for complaint in self.detector.config(files, now()):
-            log.warning("%s: %s", self._config.paths.config_dir, complaint)
-        log.info("fault codes of %s taken over: %s", self._config.paths.config_dir, ", ".join(sorted(files)))
-        self._wake.set()
+        if self.fault_config.reload(now()):
+            self._wake.set()
 
     async def _reload(self) -> None:
         self.load_fault_files()
@@ -210,6 +229,8 @@ class Agent:
         timer = self.detector.wake_at
         if timer is not None and not self._reads.is_set():
             times.append(timer)
+        if self.drills.wake_at is not None:
+            times.append(self.drills.wake_at)
         return max(SHORTEST_SLEEP_S, min(times) - mono)
 
     async def _report(self) -> None:
@@ -221,16 +242,21 @@ class Agent:
         beat = at.mono >= self._next_beat
         self._pods.refresh()
         sensors = self._host.sensors
-        context = Context(sensors.chips.enumeration, sensors.bus.generation, self._pods.pods, self.runner.status())
+        context = Context.of(sensors, self._pods.pods, self.runner.status(), self._firmware)
         event_at, self._event_at = self._event_at, None
-        report = self._reporter.report(self.detector.view(at), context, self.detector.drain_events(), at, beat=beat)
+        view, drilled, drill = self.drills.shown(self.detector.view(at), at)
+        if drill is not None and self.drills.wants_look:
+            self._poll.set()
+        events = (*self.detector.drain_events(), *drilled)
+        report = self._reporter.report(view, context, events, at, beat=beat, drill=drill)
         if report is None:
             return
         if beat:
-            self._next_beat = at.mono + self._config.report.heartbeat_s * random.uniform(0.9, 1.1)
+            self._next_beat = at.mono + self.config.report.heartbeat_s * random.uniform(0.9, 1.1)
         self.latest = report
         notes = [encode(note_of(report))] if self._reporter.changed else []
-        kept = Kept(self._host.boot_id, report.session, self.detector.memory(at))
+        memory, probes = self.detector.memory(at), remember(self._probes)
+        kept = Kept(self._host.boot_id, report.session, memory, probes, self.drills.running)
         self.publisher.offer(encode(report), since=event_at)
         await self.disk.save(msgspec.json.encode(kept), notes)
         self.publisher.wake()

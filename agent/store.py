@@ -24,8 +24,9 @@ MAX_UNSAVED = 10_000
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS memory (one INTEGER PRIMARY KEY CHECK (one = 1), value BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS outbox (id INTEGER PRIMARY KEY, note BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS commands (id TEXT PRIMARY KEY, until REAL NOT NULL);
 """
-TABLES = {"memory": {"one", "value"}, "outbox": {"id", "note"}}
+TABLES = {"memory": {"one", "value"}, "outbox": {"id", "note"}, "commands": {"id", "until"}}
 
 
 class Store:
@@ -97,6 +98,18 @@ class Store:
                 self._db.execute("DELETE FROM outbox WHERE id <= ?", (upto,))
         except sqlite3.Error as exc:
             self._failed(exc)
+
+    def begin(self, command: str, until: float, now: float) -> bool:
+        """Note that a command is carried out; False: it was begun before, also by an earlier process. Remembered until
+        it expires (Unix time). While the disk refuses, the answer is True and the caller has to remember."""
+        try:
+            with self._db:
+                self._db.execute("DELETE FROM commands WHERE until < ?", (now,))
+                fresh = self._db.execute("INSERT OR IGNORE INTO commands VALUES (?, ?)", (command, until)).rowcount
+        except sqlite3.Error as exc:
+            self._failed(exc)
+            return True
+        return fresh > 0
 
     def close(self) -> None:
         self._db.close()

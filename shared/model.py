@@ -119,6 +119,15 @@ class FaultEvent(msgspec.Struct, frozen=True, omit_defaults=True):
     at: float
 
 
+class Drill(msgspec.Struct, frozen=True):
+    """A drill that runs on the node. fault: the id of what it injects. until: Unix time at which it ends by itself."""
+
+    name: str
+    fault: str
+    effect: Literal["shadow", "real"]
+    until: float
+
+
 class AgentInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     version: str
     url: str | None = None
@@ -131,6 +140,8 @@ class Machine(msgspec.Struct, frozen=True, omit_defaults=True):
     driver: str | None = None
     firmware: str | None = None
     super_pod_id: int | None = None
+    passed_through: tuple[str, ...] = ()
+    """PCI addresses of NPUs that belong to virtual machines; nobody here watches them."""
 
 
 class NodeReport(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -152,6 +163,7 @@ class NodeReport(msgspec.Struct, frozen=True, omit_defaults=True):
     unknown: tuple[Unknown, ...] = ()
     probes: tuple[ProbeStatus, ...] = ()
     events: tuple[FaultEvent, ...] = ()
+    drill: Drill | None = None
 
 
 class ChangeNote(msgspec.Struct, frozen=True, omit_defaults=True):

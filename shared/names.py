@@ -6,7 +6,10 @@ API_GROUP = "npuwarden.io"
 API_VERSION = "npuwarden.io/v1alpha1"
 NAMESPACE = "npuwarden-system"
 LEASE = "npuwarden-reconciler"
+RECONCILER_SERVICE = "npuwarden-reconciler"
+RECONCILER_PORT = 9466
 CONTROL_CONFIGMAP = "npuwarden-control"
+SEPARATED_CONFIGMAP = "npuwarden-separated"
 
 TAINT_KEY = "npuwarden.io/fault"
 ISOLATION_ANNOTATION = "npuwarden.io/isolation"
@@ -34,3 +37,6 @@ CODE_LINK_DOWN = "81078603"
 CODE_BOOT_FINISHED = "8C2FA009"
 CODE_MONITOR_BLIND = "NW-MONITOR-BLIND"
 CODE_PROBE_FAILING = "NW-PROBE"
+
+RELEASE_AFTER = "release_after_s"
+"""Evidence of a manual separation that ends by itself: seconds after the fault."""

@@ -1,20 +1,42 @@
-"""What the HTTP APIs of both daemons share: JSON, list envelopes, RFC 9457 errors, /metrics, a server with an owner."""
+"""What the HTTP APIs of both daemons share: JSON, list envelopes, RFC 9457 errors, /metrics, an application."""
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from typing import Any
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Generic, TypeVar
 
 import msgspec
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 log = logging.getLogger(__name__)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+T = TypeVar("T")
+
+PROBLEM_JSON = "application/problem+json"
+LONGEST_REST_S = 0.02
+
+
+class Page(msgspec.Struct, Generic[T], frozen=True):
+    """Every list of both APIs. `next`: where the rest is, None = this is all."""
+
+    items: Sequence[T]
+    next: str | None = None
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """An error (RFC 9457): `title` is what went wrong, `detail` what the caller can do."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
 
 
 def json_response(body: Any, *, status: int = 200) -> web.Response:
@@ -22,14 +44,12 @@ def json_response(body: Any, *, status: int = 200) -> web.Response:
 
 
 def list_response(items: Iterable[Any]) -> web.Response:
-    """`{"items": [...], "next": null}`: every list of both APIs has this shape."""
-    return json_response({"items": list(items), "next": None})
+    return json_response(Page(list(items)))
 
 
 def problem(status: int, title: str, detail: str) -> web.Response:
-    """An error as RFC 9457 problem+json: `title` is what went wrong, `detail` what the caller can do."""
-    body = msgspec.json.encode({"type": "about:blank", "title": title, "status": status, "detail": detail})
-    return web.Response(body=body, status=status, content_type="application/problem+json")
+    body = msgspec.json.encode(Problem("about:blank", title, status, detail))
+    return web.Response(body=body, status=status, content_type=PROBLEM_JSON)
 
 
 @web.middleware
@@ -40,10 +60,50 @@ async def problems(request: web.Request, handler: Handler) -> web.StreamResponse
     except web.HTTPException as exc:
         if exc.status < 400:
             raise
-        return problem(exc.status, exc.reason, exc.text or exc.reason)
+        response = problem(exc.status, exc.reason, _advice(request, exc))
+        if "Allow" in exc.headers:
+            response.headers["Allow"] = exc.headers["Allow"]
+        return response
     except Exception:
         log.exception("%s %s failed", request.method, request.path)
         return problem(500, "Internal error", "the log has the details")
+
+
+def _advice(request: web.Request, exc: web.HTTPException) -> str:
+    if isinstance(exc, web.HTTPMethodNotAllowed):
+        return f"{request.method} is not for {request.path}; it takes {', '.join(sorted(exc.allowed_methods))}"
+    if isinstance(exc, web.HTTPNotFound):
+        return f"there is nothing at {request.path}"
+    return exc.text or exc.reason
+
+
+class _Pace:
+    """Requests begin one by one, in the order of their arrival, with a rest after each as long as it took: thousands of
+    pipelined ones cannot crowd out the daemon's own work. Once the server ends, those that wait are turned away."""
+
+    def __init__(self) -> None:
+        self._begins = asyncio.Lock()
+        self._took_s = 0.0
+        self._ending = False
+
+    def middleware(self) -> Middleware:
+        @web.middleware
+        async def wait_for_turn(request: web.Request, handler: Handler) -> web.StreamResponse:
+            async with self._begins:
+                if not self._ending:
+                    await asyncio.sleep(min(self._took_s, LONGEST_REST_S))
+            if self._ending:
+                return problem(503, "Ending", "this process is being stopped")
+            began = time.monotonic()
+            try:
+                return await handler(request)
+            finally:
+                self._took_s = time.monotonic() - began
+
+        return wait_for_turn
+
+    async def end(self, _app: web.Application) -> None:
+        self._ending = True
 
 
 def metrics_handler(registry: CollectorRegistry) -> Handler:
@@ -54,28 +114,8 @@ def metrics_handler(registry: CollectorRegistry) -> Handler:
 
 
 def application(routes: Iterable[web.RouteDef]) -> web.Application:
-    app = web.Application(middlewares=[problems])
+    pace = _Pace()
+    app = web.Application(middlewares=[problems, pace.middleware()])
+    app.on_shutdown.append(pace.end)
     app.add_routes(routes)
     return app
-
-
-def parse_listen(listen: str) -> tuple[str | None, int]:
-    """`:9465` -> all addresses; `127.0.0.1:0` -> one address, any free port. Raises ValueError that shows the value."""
-    host, sep, port = listen.rpartition(":")
-    if not sep or not (port.isascii() and port.isdigit()) or int(port) > 65535:
-        raise ValueError(f"listen: {listen!r} is not [address]:port")
-    return host.strip("[]") or None, int(port)
-
-
-@contextlib.asynccontextmanager
-async def serving(app: web.Application, listen: str) -> AsyncIterator[int]:
-    """Serve `app` while the block runs; yields the port (the real one where 0 was asked for)."""
-    host, port = parse_listen(listen)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, host, port)
-        await site.start()
-        yield runner.addresses[0][1]
-    finally:
-        await runner.cleanup()

@@ -12,6 +12,7 @@ from agent.decode import (
     hccn_port,
     hccn_says,
     hccn_stat,
+    hccn_ub,
     kmsg,
     lspci,
     npu_smi_board,
@@ -90,6 +91,7 @@ TOOLS: dict[str, Tool] = {
     "hccn-gateway": _hccn("-gateway", hccn_address.Gateway, hccn_address.parse_gateway),
     "hccn-lldp": _hccn("-lldp", hccn_address.Lldp, hccn_address.parse_lldp),
     "hccn-ping": _hccn("-ping", hccn_address.Ping, hccn_address.parse_ping, hccn_address.PING_ENDS),
+    "hccn-ub-connect": Tool("hccn_tool -g -ub_connect -i N", hccn_ub.UbConnect, hccn_ub.parse, hccn_says.said),
     "lspci": Tool("lspci [-D] [-n|-nn]", lspci.Bus, lspci.parse, _silent, lspci.ENDS),
     "kmsg": Tool("/dev/kmsg, dmesg, a syslog", kmsg.KernelLog, kmsg.parse, _silent),
 }

@@ -66,11 +66,18 @@ class FaultBook:
         self._sync(track, now)
 
     def observed(
-        self, subject: Subject, code: str, now: Instant, *, level: FaultLevel | None = None, evidence: dict[str, str]
+        self,
+        subject: Subject,
+        code: str,
+        now: Instant,
+        *,
+        level: FaultLevel | None = None,
+        evidence: dict[str, str],
+        probe: str | None = None,
     ) -> None:
         """Something other than the driver's list has seen the fault itself."""
         track = self._active(subject, code, now)
-        track.observed, track.level_found, track.evidence = True, level, evidence
+        track.observed, track.level_found, track.evidence, track.probe = True, level, evidence, probe
         track.count(self.rules)
         self._sync(track, now)
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 
 _CODE = re.compile(r"[0-9A-F]{8,9}|NW-[A-Z0-9-]+")
+_SWITCH_CODE = re.compile(r"\[0x[0-9a-f]{8},(\d+|na),(cpu|npu|l2|na),na\]", re.ASCII)
+_SWITCH_CODE_CHARS = 50
 
 _BBOX_OCCUR = {
     "A8028802": "80E01801",
@@ -28,7 +30,9 @@ BUS_FAULTS = frozenset({"80C98009", "80CB8009"})
 
 
 def canonical(code: str) -> str:
-    """Upper case, and the DMS form where the code is the BBOX form of one."""
+    """Upper case, and the DMS form where the code is the BBOX form of one; a switch code as MindCluster prints it."""
+    if code.startswith("["):
+        return _bare(code).replace(",l2,", ",L2,")
     code = code.upper()
     return _BBOX_OCCUR.get(code, code)
 
@@ -41,3 +45,17 @@ def resumed(code: str) -> str | None:
 def is_code(value: object) -> bool:
     """Whether `value` is a fault code as configuration files spell them, in any case of letters."""
     return isinstance(value, str) and _CODE.fullmatch(value.upper()) is not None
+
+
+def is_switch_code(value: object) -> bool:
+    """Whether `value` is `[alarmId,faultId,peer,port]`, the code of a fault of the node's switch (A3).
+
+    Source: MindCluster `SwitchFaultCode.json`; peer is a class of ports (cpu, npu, L2) or na, port is always na.
+    """
+    return (
+        isinstance(value, str) and len(value) <= _SWITCH_CODE_CHARS and _SWITCH_CODE.fullmatch(_bare(value)) is not None
+    )
+
+
+def _bare(switch_code: str) -> str:
+    return switch_code.replace(" ", "").lower()

@@ -53,7 +53,10 @@ class DriverSide:
     # Polls.
 
     def poll(self, reading: DriverReading, now: Instant) -> None:
+        self._give_away(reading.passed_through, now)
         silent = reading.silent or self._lists_nothing(reading)
+        if reading.passed_through and reading.pci == frozenset():
+            silent = None  # every NPU of this host is with a virtual machine: there is nothing to be blind to
         hung: list[str] = []
         if silent:
             for chip in self._chips.values():
@@ -67,6 +70,12 @@ class DriverSide:
             for chip in [chip for phy, chip in self._chips.items() if phy not in present]:
                 self._not_listed(chip, reading, now)
         self._watch_silence(silent or (f"calls for chip {', '.join(hung)} do not return" if hung else None), now)
+
+    def _give_away(self, passed_through: frozenset[str], now: Instant) -> None:
+        """Chips that have been handed to a virtual machine are none of this host's: not lost, and not unknown."""
+        for chip in [chip for chip in self._chips.values() if chip.identity.pci in passed_through]:
+            self._book.forget(chip.phy, now)
+            del self._chips[chip.phy]
 
     def unseen(self, reading: DriverReading) -> str | None:
         """Which NPUs nobody has ever seen: no chip stands for them that could be unknown, so the node is."""
@@ -110,10 +119,16 @@ class DriverSide:
             for track in self._book.of(chip.phy):
                 if track.event_at is not None:
                     self._book.unlisted(track, now, last_seen=now.mono, poll=True)
+        elif not chip.off_bus(reading.pci) and (gone := self._off_bus(reading.pci)):
+            # on an A3 one bad die takes its whole card out of the list, and a gap in the logic ids may cost another
+            chip.cannot_read(f"on the PCI bus and left out by the driver, which has lost chip {gone[0].phy}", now.wall)
         elif reading.fresh or chip.off_bus(reading.pci):
             self._missing(chip, "not in the driver's card list", now)
         else:
             chip.cannot_read("not in the driver's card list, which is about to be read anew", now.wall)
+
+    def _off_bus(self, pci: frozenset[str] | None) -> list[ChipState]:
+        return [chip for chip in self._chips.values() if chip.enumerated and chip.off_bus(pci)]
 
     def _missing(self, chip: ChipState, why: str, now: Instant) -> None:
         chip.cannot_read(why, now.wall)

@@ -16,11 +16,12 @@ from agent.detect.track import Track
 from shared.model import Instant
 
 
-class BlindProbe(msgspec.Struct, frozen=True):
-    """A host probe that cannot look: why, and since when on both clocks."""
+class BlindProbe(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A host probe that cannot look: why, and since when on both clocks. gone: this agent does not run it at all."""
 
     why: str
     since: Instant
+    gone: bool = False
 
 
 class DetectorMemory(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -32,6 +33,7 @@ class DetectorMemory(msgspec.Struct, frozen=True, omit_defaults=True):
     severities: dict[str, int] = {}
     silent_polls: int = 0
     blind_probes: dict[str, BlindProbe] = {}
+    looks: dict[str, str] = {}
 
     def rebased(self, now: Instant, *, same_boot: bool) -> DetectorMemory:
         """The same memory on the monotonic clock of `now`. To be called before a Detector gets it.

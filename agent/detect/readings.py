@@ -49,6 +49,7 @@ class DriverReading(msgspec.Struct, frozen=True):
     fresh: the enumeration was made anew for this reading (a fresh child): a chip missing here has really gone.
     pci: PCI addresses of the NPUs on the bus, None when the bus could not be read.
     gaps: how many cards or chips the driver lists without saying which (they boot, are occupied or failed at init).
+    passed_through: PCI addresses of NPUs that belong to a virtual machine now; they are in neither `pci` nor `chips`.
     """
 
     chips: tuple[ChipReading, ...] = ()
@@ -56,6 +57,7 @@ class DriverReading(msgspec.Struct, frozen=True):
     fresh: bool = True
     pci: frozenset[str] | None = None
     gaps: int = 0
+    passed_through: frozenset[str] = frozenset()
 
 
 class ChipEvent(msgspec.Struct, frozen=True):

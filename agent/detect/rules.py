@@ -2,7 +2,6 @@
 
 A file names what it wants changed and nothing else: a code it does not name keeps its built-in level and rules. An
 entry that cannot be used is skipped alone, with a complaint that names it; a file that is no JSON changes nothing.
-Formats, keys and limits: MindCluster `faultCode.json` and `faultCustomization.json` (Ascend device plugin).
 """
 
 from __future__ import annotations
@@ -10,50 +9,28 @@ from __future__ import annotations
 import functools
 import json
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
-from agent.detect.codes import canonical, is_code
+from agent.detect.complaints import Complaint, UnusableFile
+from agent.detect.customization import time_rules
 from agent.detect.duration import DurationRule
+from agent.detect.fault_levels import chip_levels, switch_levels
 from agent.detect.frequency import FrequencyRule
 from shared.catalog import Catalogue
 from shared.model import FaultLevel
 
 LEVELS_FILE = "faultCode.json"
+SWITCH_FILE = "SwitchFaultCode.json"
 CUSTOMIZATION_FILE = "faultCustomization.json"
+FILES = (LEVELS_FILE, SWITCH_FILE, CUSTOMIZATION_FILE)
+NODED_FILE = "NodeDConfiguration.json"
+"""Of MindCluster too, and not read: it grades alarms of the BMC, which the warden does not ask."""
 
-_LEVEL_OF_KEY = {
-    "NotHandleFaultCodes": FaultLevel.NOT_HANDLE,
-    "SubHealthFaultCodes": FaultLevel.SUB_HEALTH,
-    "RestartRequestCodes": FaultLevel.RESTART_REQUEST,
-    "RestartBusinessCodes": FaultLevel.RESTART_BUSINESS,
-    "FreeRestartNPUCodes": FaultLevel.FREE_RESTART_NPU,
-    "RestartNPUCodes": FaultLevel.RESTART_NPU,
-    "PreSeparateNPUCodes": FaultLevel.PRE_SEPARATE_NPU,
-    "SeparateNPUCodes": FaultLevel.SEPARATE_NPU,
-    "NotHandleFaultNetworkCodes": FaultLevel.NOT_HANDLE,
-    "SubHealthFaultNetworkCodes": FaultLevel.SUB_HEALTH,
-    "PreSeparateNPUNetworkCodes": FaultLevel.PRE_SEPARATE_NPU,
-    "SeparateNPUNetworkCodes": FaultLevel.SEPARATE_NPU,
-}
-_NETWORK_LEVELS = frozenset(
-    {FaultLevel.NOT_HANDLE, FaultLevel.SUB_HEALTH, FaultLevel.PRE_SEPARATE_NPU, FaultLevel.SEPARATE_NPU}
-)
-_LIMITS = {
-    "TimeWindow": (60, 864_000),
-    "Times": (1, 100),
-    "ReleaseTimeWindow": (60, 1 << 32),
-    "FaultTimeout": (0, 600),
-    "RecoverTimeout": (0, 86_400),
-}
-"""Seconds, except Times. ReleaseTimeWindow may be missing for ManuallySeparateNPU alone: an operator releases it."""
-_FREQUENCY_KEYS = frozenset({"EventId", "TimeWindow", "Times", "FaultHandling", "ReleaseTimeWindow"})
-_DURATION_KEYS = frozenset({"EventId", "FaultTimeout", "RecoverTimeout", "FaultHandling"})
-_CUSTOMIZATION_KEYS = {"GraceTolerance", "FaultFrequency", "FaultDuration"}
-"""GraceTolerance times MindCluster's own chip resets. The warden resets no chip: accepted, and without effect here."""
+Kind = Literal["level", "frequency", "duration"]
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -72,120 +49,75 @@ class Rules(msgspec.Struct, frozen=True):
         )
 
 
-class UnusableFile(ValueError):
-    """The file as a whole cannot be read; the text says where."""
+class Parsed(msgspec.Struct, frozen=True):
+    """One file. keys: where in it the rule of a kind for a code stands. complaints: what was not used."""
+
+    rules: Rules = Rules()
+    keys: Mapping[tuple[Kind, str], str] = {}
+    complaints: tuple[Complaint, ...] = ()
 
 
 @functools.cache
 def builtin() -> Rules:
     """The time rules that ship with the warden."""
     raw = tomllib.loads(Path(__file__).with_name("debounce.toml").read_text(encoding="utf-8"))
-    rules, complaints = _customization(raw)
-    if complaints:
-        raise UnusableFile(f"debounce.toml: {complaints[0]}")
-    return rules
+    parsed = _parsed("debounce.toml", raw, None)
+    if parsed.complaints:
+        raise UnusableFile(str(parsed.complaints[0]))
+    return parsed.rules
 
 
-def parse(name: str, text: str, catalogue: Catalogue) -> tuple[Rules, list[str]]:
+def parse(name: str, text: str, catalogue: Catalogue) -> Parsed:
     """The rules of one file and a complaint for each entry that was skipped.
 
-    Raises UnusableFile for a file that is no JSON object, or a name that is none of the two.
+    Raises UnusableFile for a file that is no JSON object, or a name that is none of FILES.
     """
-    if name not in (LEVELS_FILE, CUSTOMIZATION_FILE):
-        raise UnusableFile(f"{name}: not a file the warden reads, which are {LEVELS_FILE} and {CUSTOMIZATION_FILE}")
+    if name == NODED_FILE:
+        raise UnusableFile(f"{name}: not read: it grades alarms of the BMC, which the warden does not ask")
+    if name not in FILES:
+        raise UnusableFile(f"{name}: not a file the warden reads, which are {', '.join(FILES)}")
+    twice: list[str] = []
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        content = dict(pairs)
+        if len(content) < len(pairs):
+            keys = [key for key, _ in pairs]
+            twice.extend(key for key in content if keys.count(key) > 1)
+        return content
+
     try:
-        raw = json.loads(text)
+        raw = json.loads(text, object_pairs_hook=once)
     except (ValueError, RecursionError) as exc:
         raise UnusableFile(f"{name}: not JSON: {exc}") from exc
     if not isinstance(raw, dict):
         raise UnusableFile(f"{name}: must be a JSON object, is {type(raw).__name__}")
-    rules, complaints = _levels(raw, catalogue) if name == LEVELS_FILE else _customization(raw)
-    return rules, [f"{name}: {complaint}" for complaint in complaints]
+    parsed = _parsed(name, raw, catalogue)
+    more = tuple(Complaint(name, _shown(key), "stands twice in one object; the last one counts") for key in twice)
+    return msgspec.structs.replace(parsed, complaints=more + parsed.complaints)
 
 
-def _levels(raw: dict[str, Any], catalogue: Catalogue) -> tuple[Rules, list[str]]:
-    levels: dict[str, FaultLevel] = {}
-    complaints: list[str] = []
-    for key, codes in raw.items():
-        level = _LEVEL_OF_KEY.get(key)
-        if level is None:
-            complaints.append(f"{key}: unknown list, skipped; known are {', '.join(_LEVEL_OF_KEY)}")
-        elif not isinstance(codes, list):
-            complaints.append(f"{key}: must be a list of codes, skipped")
-        else:
-            for place, code in enumerate(codes):
-                if not is_code(code):
-                    complaints.append(f"{key}[{place}]: {code!r} is no fault code, skipped")
-                elif catalogue.is_network(canonical(code)) and level not in _NETWORK_LEVELS:
-                    complaints.append(
-                        f"{key}[{place}]: {code} concerns the chip's network, where {level.value} means nothing; "
-                        "skipped, it keeps its level"
-                    )
-                else:
-                    # In two lists: the more serious one counts, as in MindCluster.
-                    levels[canonical(code)] = max(level, levels.get(canonical(code), level))
-    return Rules(levels=levels), complaints
+def _parsed(name: str, raw: dict[str, Any], catalogue: Catalogue | None) -> Parsed:
+    """catalogue: None for the rules that ship, which are time rules alone."""
+    complaints: list[Complaint] = []
 
+    def tell(key: str, why: str) -> None:
+        complaints.append(Complaint(name, _shown(key), why))
 
-def _customization(raw: dict[str, Any]) -> tuple[Rules, list[str]]:
-    frequency: dict[str, FrequencyRule] = {}
-    duration: dict[str, DurationRule] = {}
-    complaints = [f"{key}: unknown key, ignored" for key in raw if key not in _CUSTOMIZATION_KEYS]
-    for codes, entry in _entries(raw, "FaultFrequency", _FREQUENCY_KEYS, complaints):
-        rule = FrequencyRule(
-            window_s=entry["TimeWindow"],
-            times=entry["Times"],
-            level=FaultLevel(entry["FaultHandling"]),
-            release_s=entry.get("ReleaseTimeWindow"),
+    if catalogue is not None and name in (LEVELS_FILE, SWITCH_FILE):
+        levels = chip_levels(raw, catalogue, tell) if name == LEVELS_FILE else switch_levels(raw, tell)
+        rules = Rules(levels={code: level for code, (level, _) in levels.items()})
+        keys: dict[tuple[Kind, str], str] = {("level", code): key for code, (_, key) in levels.items()}
+    else:
+        frequency, duration = time_rules(raw, tell)
+        rules = Rules(
+            frequency={code: rule for code, (rule, _) in frequency.items()},
+            duration={code: rule for code, (rule, _) in duration.items()},
         )
-        for code in codes:
-            frequency.setdefault(code, rule)  # the first valid entry of a code counts
-    for codes, entry in _entries(raw, "FaultDuration", _DURATION_KEYS, complaints):
-        limit = DurationRule(
-            fault_timeout_s=entry["FaultTimeout"],
-            recover_timeout_s=entry["RecoverTimeout"],
-            level=FaultLevel(entry["FaultHandling"]),
-        )
-        for code in codes:
-            duration.setdefault(code, limit)
-    return Rules(frequency=frequency, duration=duration), complaints
+        keys = {("frequency", code): key for code, (_, key) in frequency.items()}
+        keys |= {("duration", code): key for code, (_, key) in duration.items()}
+    return Parsed(rules, keys, tuple(complaints))
 
 
-def _entries(
-    raw: dict[str, Any], key: str, keys: frozenset[str], complaints: list[str]
-) -> Iterator[tuple[list[str], dict[str, Any]]]:
-    """(canonical codes, entry) for each usable entry of a list of rules; what is not usable becomes a complaint."""
-    entries = raw.get(key, [])
-    if not isinstance(entries, list):
-        complaints.append(f"{key}: must be a list, ignored")
-        return
-    for number, entry in enumerate(entries):
-        place = f"{key}[{number}]"
-        problem = _problem(entry, keys) if isinstance(entry, dict) else "must be an object"
-        if problem:
-            complaints.append(f"{place}: {problem}; the entry is skipped")
-            continue
-        complaints += [f"{place}: unknown key {name}, ignored" for name in entry if name not in keys]
-        complaints += [
-            f"{place}.EventId: {code!r} is no fault code, skipped" for code in entry["EventId"] if not is_code(code)
-        ]
-        yield [canonical(code) for code in entry["EventId"] if is_code(code)], entry
-
-
-def _problem(entry: dict[str, Any], keys: frozenset[str]) -> str | None:
-    """Why an entry cannot be used; None when it can."""
-    if not isinstance(entry.get("EventId"), list) or not entry["EventId"]:
-        return "EventId: must be a list of at least one code"
-    handling = entry.get("FaultHandling")
-    if handling not in [level.value for level in FaultLevel]:
-        return f"FaultHandling: {handling!r} is no level"
-    manual = handling == FaultLevel.MANUALLY_SEPARATE_NPU.value
-    if manual and keys is _DURATION_KEYS:
-        return "FaultHandling: a duration cannot lead to ManuallySeparateNPU"
-    for key, (low, high) in _LIMITS.items():
-        value = entry.get(key)
-        if key not in keys or (key == "ReleaseTimeWindow" and manual and value is None):
-            continue
-        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-            return f"{key}: {value!r} is not within {low}..{high}"
-    return None
+def _shown(key: str) -> str:
+    """A key as it can be logged and told: JSON allows any character in one, half of a pair of surrogates too."""
+    return key if key.isprintable() else ascii(key)

@@ -31,6 +31,7 @@ class Track(msgspec.Struct, omit_defaults=True):
     the missing card, a host probe). event_at: an event says so and nobody has confirmed it yet.
 
     start: when the present or the latest occurrence began. counted: the rules have been told of it.
+    probe: which probe has observed it last; None = the driver's side, or one before probes were remembered.
     shadow: a bus fault not shown, because an HBM fault explains it; wait_until: not shown before it is clear whether.
     recover_at: when the recover event arrived that still waits to be checked. confirm: a read is wanted at once.
     """
@@ -53,6 +54,7 @@ class Track(msgspec.Struct, omit_defaults=True):
     confirmed: bool = False
     since_wall: float = 0.0
     level_found: FaultLevel | None = None
+    probe: str | None = None
     evidence: dict[str, str] = {}
 
     @property

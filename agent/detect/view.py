@@ -13,7 +13,7 @@ from agent.detect.memory import BlindProbe
 from agent.detect.track import Subject, Track
 from shared.catalog import Catalogue
 from shared.model import NODE, Chip, Fault, FaultLevel, Health, Unknown, fault_id
-from shared.names import CODE_CARD_LOST
+from shared.names import CODE_CARD_LOST, RELEASE_AFTER
 
 PROBE_DRIVER = "driver"
 PROBE_LINK = "link"
@@ -56,6 +56,9 @@ def _fault(track: Track, level: FaultLevel, book: FaultBook, catalogue: Catalogu
     evidence: dict[str, Any] = dict(track.evidence)
     if row and row.name:
         evidence["name"] = row.name
+    rule = book.rules.frequency.get(track.code)
+    if level is FaultLevel.MANUALLY_SEPARATE_NPU and rule is not None and rule.release_s is not None:
+        evidence[RELEASE_AFTER] = rule.release_s
     if track.frequency.tripped:
         evidence["rule"] = "frequency"
     elif track.duration.timed_out_at is not None:

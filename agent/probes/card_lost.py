@@ -1,6 +1,7 @@
 """NPUs on the PCI bus: a change there makes the driver's list suspect, which is frozen when the library starts.
 
-The bus goes into every poll of the driver (readings.DriverReading.pci); which card is lost is decided there.
+The bus goes into every poll of the driver (readings.DriverReading.pci); which card is lost is decided there. An NPU
+that is bound to vfio belongs to a virtual machine: it is left out, and named in the report.
 """
 
 from __future__ import annotations
@@ -22,13 +23,15 @@ class CardLost:
         self._sensors = sensors
 
     async def look(self) -> Observation:
-        bus, before = self._sensors.bus, self._sensors.bus.npus
+        bus, before, passed = self._sensors.bus, self._sensors.bus.npus, self._sensors.bus.passed_through
         now = bus.look()
         if now is None:
             raise CannotLook(f"the PCI bus cannot be read: {bus.error}")
         if before is not None and now != before:
             gone, new = sorted(before - now), sorted(now - before)
             log.warning("NPUs on the PCI bus changed (gone %s, new %s); the driver is enumerated anew", gone, new)
+            for address in sorted(bus.passed_through - passed):
+                log.warning("NPU %s is bound to vfio: it belongs to a virtual machine and is not watched", address)
             self._sensors.chips.renew()
         return Observation()
 

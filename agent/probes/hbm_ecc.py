@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from typing import Any
+
+import msgspec
 
 from agent.config import AgentConfig
+from agent.counting import Kept, Rising
 from agent.detect.readings import ChipFinding
-from agent.evidence import Recent
 from agent.limits import HbmEcc as HbmEccLimits
 from agent.measuring import PERIOD_S, TIMEOUT_S, measured
 from agent.probe import Observation, Sensors
 from agent.sensors.gauges import Ecc, Gauges, ecc
+from shared.aio import now
+from shared.model import Instant
 
 UNCORRECTABLE, ISOLATED = "NW-HBM-UNCORRECTABLE", "NW-HBM-ISOLATED"
 
@@ -27,8 +32,7 @@ class HbmEcc:
 
     def __init__(self, gauges: Gauges, limits: HbmEccLimits) -> None:
         self._gauges, self._limits = gauges, limits
-        self._recent = Recent(window_s=limits.window_s, limit=1, began=time.monotonic())
-        self._counted: dict[int, int] = {}
+        self._rising = Rising(window_s=limits.window_s, limit=1, began=time.monotonic(), lasting=True)
 
     async def look(self) -> Observation:
         chips, unknown = await measured(self._gauges, "ecc")
@@ -38,14 +42,18 @@ class HbmEcc:
         return Observation(chips=tuple(findings), partly=unknown)
 
     def _judge(self, phy: int, seen: Ecc, mono: float) -> Iterable[ChipFinding]:
-        if seen.uncorrectable > self._counted.get(phy, seen.uncorrectable):
-            self._recent.note(phy, mono)
-        self._counted[phy] = seen.uncorrectable
-        rising = self._recent.judge(phy, mono)
+        self._rising.see(str(phy), seen.uncorrectable, mono)
+        rising = self._rising.judge(str(phy), mono)
         if rising is not None:
             yield ChipFinding(phy, UNCORRECTABLE, rising, {"total": str(seen.uncorrectable)} if rising else {})
         many = seen.isolated_pages >= self._limits.isolated_pages
         yield ChipFinding(phy, ISOLATED, many, {"pages": str(seen.isolated_pages)} if many else {})
+
+    def memory(self) -> Any:
+        return self._rising.memory(now())
+
+    def recall(self, kept: bytes, at: Instant, *, same_boot: bool) -> None:
+        self._rising.recall(msgspec.json.decode(kept, type=Kept), at, same_boot=same_boot)
 
 
 def make(config: AgentConfig, sensors: Sensors) -> HbmEcc | None:

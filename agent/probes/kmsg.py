@@ -1,16 +1,21 @@
 """Kernel messages that mean a fault of the host, or a chip whose heartbeat the driver has lost.
 
-A message is a moment and no state: its code holds for `hold_s` after the last one. A lost heartbeat is handed on as an
-event of the chip, and the driver's own list decides whether it is so.
+A message is a moment and no state: its code holds for `hold_s` after the last one. What was printed before the agent
+started counts from when it was printed, so an old message raises nothing. A lost heartbeat is handed on as an event of
+the chip, and the driver's own list decides whether it is so; one from before the start needs no event, since the first
+poll looks at every chip.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-import time
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
 
 from agent.config import AgentConfig
 from agent.detect.readings import ChipEvent, NodeFinding
@@ -19,11 +24,22 @@ from agent.probe import CannotLook, Observation, Sensors
 from agent.sensors.kmsg import Kmsg, Message
 from agent.sensors.kmsg_patterns import CODES, match
 from shared.aio import now
+from shared.model import Instant
 from shared.names import CODE_CARD_LOST
 
 log = logging.getLogger(__name__)
 
 MAX_TEXT = 200
+LOST_CHIP_UNKNOWN = "NW-KMSG-NPU"
+"""The node's code for the heartbeat of a chip that the driver does not list: the node must not keep it for itself."""
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """How far the log had been judged, and the newest message of each code."""
+
+    seq: int
+    at: Instant
+    last: dict[str, Message]
 
 
 class KernelLog:
@@ -32,24 +48,74 @@ class KernelLog:
 
     def __init__(self, period_s: float, sensors: Sensors, kmsg: Kmsg, *, hold_s: float) -> None:
         self.period_s = period_s
-        self._sensors, self._kmsg = sensors, kmsg
-        self._recent = Recent(window_s=hold_s, limit=1, began=time.monotonic())
+        self._sensors, self._kmsg, self._hold_s = sensors, kmsg, hold_s
+        self._recent: Recent | None = None
         self._last: dict[str, Message] = {}
+        self._seq = -1
+        self._last_run: Instant | None = None
+        """When an earlier process of this boot judged the log last: all records after `_seq` are younger."""
 
     async def look(self) -> Observation:
         at = now()
+        if self._recent is None:
+            self._recent = await self._history(at)
+            events = []
+        else:
+            events = self._sort(self._read(at), at.mono, self._recent)
+        return Observation(events=tuple(events), node=tuple(self._findings(at.mono, self._recent)))
+
+    def memory(self) -> Kept:
+        return Kept(self._seq, now(), self._last)
+
+    def recall(self, kept: bytes, at: Instant, *, same_boot: bool) -> None:
+        """The messages of an earlier boot hold for `hold_s` too; the clock between is the wall's."""
+        before = msgspec.json.decode(kept, type=Kept)
+        self._last = before.last
+        if same_boot:
+            self._seq, self._last_run = before.seq, before.at
+        else:
+            aged = {code: at.mono - max(0.0, at.wall - one.wall) for code, one in before.last.items()}
+            self._last = {code: replace(one, mono=aged[code]) for code, one in before.last.items()}
+
+    async def _history(self, at: Instant) -> Recent:
+        """What is known at the start: from an earlier process, and from the ring as far as it goes back."""
+        first: Message | None = None
+        while True:
+            messages = self._read(at)
+            first = first or (messages[0] if messages else None)
+            for message in messages:
+                if message.seq > self._seq:
+                    self._seq = message.seq
+                    self._keep(message)
+            if not self._kmsg.more:
+                break
+            await asyncio.sleep(0)
+        began = at.mono if first is None else float("-inf") if first.seq == 0 else first.mono
+        recent = Recent(window_s=self._hold_s, limit=1, began=began)
+        for code, message in self._last.items():
+            recent.note(code, message.mono)
+        return recent
+
+    def _keep(self, message: Message) -> None:
+        found = match(message.text)
+        if found is not None and found[0] != CODE_CARD_LOST:
+            since = self._last_run.mono if self._last_run is not None else message.mono
+            self._last[found[0]] = replace(message, text=message.text[:MAX_TEXT], mono=max(message.mono, since))
+
+    def _read(self, at: Instant) -> list[Message]:
         try:
-            messages = self._kmsg.new(at)
+            return self._kmsg.new(at)
         except OSError as exc:
             raise CannotLook(f"{self._kmsg.path}: {exc.strerror or exc}") from exc
-        events = self._sort(messages, at.mono)
-        return Observation(events=tuple(events), node=tuple(self._findings(at.mono)))
 
-    def _sort(self, messages: Iterable[Message], mono: float) -> list[ChipEvent]:
+    def _sort(self, messages: Iterable[Message], mono: float, recent: Recent) -> list[ChipEvent]:
         """Note what concerns the node; return what concerns chips."""
         events: list[ChipEvent] = []
         chips = self._sensors.chips.enumeration.chips
         for message in messages:
+            if message.seq <= self._seq:  # the log was opened anew
+                continue
+            self._seq = message.seq
             found = match(message.text)
             if found is None:
                 continue
@@ -58,21 +124,21 @@ class KernelLog:
                 log.error("kernel: %s; the driver is asked about that chip", message.text)
                 events.append(ChipEvent(int(groups["chip"]), CODE_CARD_LOST, "occur", name=message.text))
                 continue
-            if code == CODE_CARD_LOST:  # of a chip that the driver does not list: the node must not keep it for itself
-                code = "NW-KMSG-NPU"
-            self._recent.note(code, mono)
-            self._last[code] = message
+            if code == CODE_CARD_LOST:
+                code = LOST_CHIP_UNKNOWN
+            recent.note(code, mono)
+            self._last[code] = replace(message, text=message.text[:MAX_TEXT], mono=mono)
         return events
 
-    def _findings(self, mono: float) -> Iterable[NodeFinding]:
+    def _findings(self, mono: float, recent: Recent) -> Iterable[NodeFinding]:
         for code in CODES:
-            active = self._recent.judge(code, mono)
+            active = recent.judge(code, mono)
             if active is not None:
                 yield NodeFinding(code, active, evidence=self._evidence(code) if active else {})
 
     def _evidence(self, code: str) -> dict[str, str]:
         last = self._last[code]
-        return {"message": last.text[:MAX_TEXT], "at": datetime.fromtimestamp(last.wall, UTC).isoformat("T", "seconds")}
+        return {"message": last.text, "at": datetime.fromtimestamp(last.wall, UTC).isoformat("T", "seconds")}
 
 
 def make(config: AgentConfig, sensors: Sensors) -> KernelLog | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent.config import AgentConfig
-from agent.ports import ROUND_TIMEOUT_S, chips_with_ports
+from agent.ports import OTHER_DIALECT, ROUND_TIMEOUT_S, chips_with_ports
 from agent.probe import Observation, Sensors
 from agent.sensors.hccn import Hccn
 
@@ -22,6 +22,6 @@ class LinkState:
 
 
 def make(config: AgentConfig, sensors: Sensors) -> LinkState | None:
-    if sensors.hccn is None:
+    if sensors.hccn is None or sensors.bus.generation == OTHER_DIALECT:
         return None
     return LinkState(config.poll.links_s, sensors, sensors.hccn)

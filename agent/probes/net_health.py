@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from agent.config import AgentConfig
 from agent.detect.readings import ChipFinding
-from agent.ports import PortStreaks, ask_ports
+from agent.ports import OTHER_DIALECT, PortStreaks, ask_ports
 from agent.probe import Observation, Sensors, partly
 
 CODE = "NW-NET-HEALTH"
@@ -33,6 +33,6 @@ class NetHealth(PortStreaks):
 
 
 def make(config: AgentConfig, sensors: Sensors) -> NetHealth | None:
-    if sensors.hccn is None:
+    if sensors.hccn is None or sensors.bus.generation == OTHER_DIALECT:
         return None
     return NetHealth(config.poll.links_s, sensors, sensors.hccn, looks=config.probes.net_health.looks)

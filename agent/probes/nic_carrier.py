@@ -9,12 +9,17 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from agent.config import AgentConfig
+from agent.counting import Kept, Rising
 from agent.detect.readings import NodeFinding
-from agent.evidence import Recent
 from agent.probe import CannotLook, Observation, Sensors
 from agent.sensors.nics import Nic, read_nics
+from shared.aio import now
+from shared.model import Instant
 
 
 class NicCarrier:
@@ -26,8 +31,7 @@ class NicCarrier:
     def __init__(self, period_s: float, read: Callable[[], list[Nic]], *, flaps: int, window_s: float) -> None:
         self.period_s = period_s
         self._read = read
-        self._recent = Recent(window_s=window_s, limit=flaps, began=time.monotonic())
-        self._downs: dict[str, int] = {}
+        self._rising = Rising(window_s=window_s, limit=flaps, began=time.monotonic())
 
     async def look(self) -> Observation:
         try:
@@ -39,14 +43,17 @@ class NicCarrier:
 
     def _flaps(self, cards: list[Nic], mono: float) -> Iterable[NodeFinding]:
         for nic in cards:
-            new = nic.downs - self._downs.get(nic.name, nic.downs)
-            self._downs[nic.name] = nic.downs
-            if new > 0:
-                self._recent.note(nic.name, mono, new)
-        judged = {nic.name: self._recent.judge(nic.name, mono) for nic in cards}
+            self._rising.see(nic.name, nic.downs, mono)
+        judged = {nic.name: self._rising.judge(nic.name, mono) for nic in cards}
         flapping = {nic.name: f"{nic.downs} times down since boot" for nic in cards if judged[nic.name]}
         if flapping or None not in judged.values():
             yield NodeFinding("NW-NIC-FLAP", bool(flapping), evidence=flapping)
+
+    def memory(self) -> Any:
+        return self._rising.memory(now())
+
+    def recall(self, kept: bytes, at: Instant, *, same_boot: bool) -> None:
+        self._rising.recall(msgspec.json.decode(kept, type=Kept), at, same_boot=same_boot)
 
 
 def carriers(cards: list[Nic]) -> tuple[NodeFinding, NodeFinding]:

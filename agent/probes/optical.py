@@ -6,14 +6,18 @@ state. Both dies of an A3 show the same module: whichever asks first takes the f
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 from agent.config import AgentConfig
 from agent.decode.hccn_optical import Limits
 from agent.decode.hccn_optical import Optical as Module
 from agent.detect.readings import ChipFinding
-from agent.ports import PortStreaks, ask_ports
-from agent.probe import Observation, Sensors, partly
+from agent.ports import OTHER_DIALECT, PortStreaks, ask_ports
+from agent.probe import CannotLook, Observation, Sensors, partly
+from agent.sensors.hccn import Hccn
+from agent.sensors.sole_reader import SoleReader
 
 ABSENT, POWER, SIGNAL = "NW-OPTICAL-ABSENT", "NW-OPTICAL-POWER", "NW-OPTICAL-SIGNAL"
 
@@ -21,7 +25,17 @@ ABSENT, POWER, SIGNAL = "NW-OPTICAL-ABSENT", "NW-OPTICAL-POWER", "NW-OPTICAL-SIG
 class Optical(PortStreaks):
     name = "optical"
 
+    def __init__(self, period_s: float, sensors: Sensors, hccn: Hccn, sole: SoleReader, *, looks: int) -> None:
+        super().__init__(period_s, sensors, hccn, looks=looks)
+        self._sole = sole
+
     async def look(self) -> Observation:
+        try:
+            mine = self._sole.claims()
+        except OSError as exc:
+            raise CannotLook(f"{exc.filename}: {exc.strerror}") from exc
+        if not mine:
+            raise CannotLook("another agent or scan reads the optical modules: their flags are for one reader alone")
         modules, failed = await ask_ports(self._sensors, self._hccn.optical)
         return Observation(chips=tuple(self._judge(modules)), partly=partly(failed))
 
@@ -70,6 +84,8 @@ def _set_flags(module: Module) -> Iterator[str]:
 
 
 def make(config: AgentConfig, sensors: Sensors) -> Optical | None:
-    if sensors.hccn is None:
+    if sensors.hccn is None or sensors.bus.generation == OTHER_DIALECT:
         return None
-    return Optical(config.poll.optics_s, sensors, sensors.hccn, looks=config.probes.optical.looks)
+    state_dir = Path(config.paths.state_dir)
+    sole = SoleReader(state_dir / "optical.lock" if os.access(state_dir, os.W_OK) else None)
+    return Optical(config.poll.optics_s, sensors, sensors.hccn, sole, looks=config.probes.optical.looks)

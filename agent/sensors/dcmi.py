@@ -32,6 +32,7 @@ class Bus(Protocol):
     """What the sensor needs of the PCI bus."""
 
     npus: frozenset[str] | None
+    passed_through: frozenset[str]
 
 
 class DcmiSensor:
@@ -73,7 +74,7 @@ class DcmiSensor:
                 if self._duty.worker is not None and not fresh and self._duty.renewal.due(time.monotonic()):
                     fresh, readings = await self._read_all()
             except Blind as exc:
-                return DriverReading(silent=str(exc), pci=self._bus.npus)
+                return DriverReading(silent=str(exc), pci=self._bus.npus, passed_through=self._bus.passed_through)
             except asyncio.CancelledError:
                 self._duty.drop()  # its next line would be taken for the answer to another request
                 raise
@@ -82,7 +83,9 @@ class DcmiSensor:
                     readings[hung.identity.phy] = ChipReading(hung.identity, hung=True, why=hung.why)
             chips = tuple(readings[phy] for phy in sorted(readings))
             nameless = sum(hung.identity is None for hung in self._duty.quarantine.chips)
-            return DriverReading(chips=chips, fresh=fresh, pci=self._bus.npus, gaps=self.enumeration.gaps + nameless)
+            gaps = self.enumeration.gaps + nameless
+            bus = self._bus
+            return DriverReading(chips, fresh=fresh, pci=bus.npus, gaps=gaps, passed_through=bus.passed_through)
 
     async def read(self, phy: int) -> ChipReading | None:
         """One chip now; None when the chip is not enumerated or nobody can be asked."""

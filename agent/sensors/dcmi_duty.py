@@ -52,27 +52,31 @@ class Duty:
     async def ensure(self) -> bool:
         """A worker whose enumeration is not stale; True when it was made now. Raises Blind."""
         now = time.monotonic()
-        if self.worker is not None and not self.renewal.due(now):
+        if self.worker is not None and self._starting is None and not self.renewal.due(now):
             return False
         if self._starting is None and self._backoff.waiting(now):
             raise Blind(self._blind_because)
-        self.drop()
-        await self.replace()
-        return True
+        return await self.replace()
 
-    async def replace(self) -> None:
+    async def replace(self) -> bool:
         """A fresh worker that has enumerated, leaving out the chips that hung. Raises Blind.
 
         Only the first start is waited for to its end. Later, chips that were well a moment ago must not pass for well
-        while an init takes long: the poll ends blind, the start goes on and is there for the next.
+        while an init takes long: the poll ends blind, the start goes on and is there for the next. A worker that still
+        answers stays on duty meanwhile (then False): with a dead management controller every init takes 16 s.
         """
+        patience_s = START_PATIENCE_S if self.known else self._first_patience_s
         if self._starting is None:
             self._starting = asyncio.create_task(self._start_without_hung(), name="DCMI child start")
-        patience_s = START_PATIENCE_S if self.known else self._first_patience_s
+        elif self.worker is not None:
+            patience_s = 0.0
         done, _ = await asyncio.wait([self._starting], timeout=patience_s)
         if not done:
+            if self.worker is not None:
+                return False
             raise Blind("the library's init in the new DCMI child has not come back yet")
         started, self._starting = self._starting, None
+        self.drop()
         try:
             self.worker, enumeration = started.result()
         except Blind as exc:
@@ -81,6 +85,7 @@ class Duty:
         self.renewal.done(time.monotonic())
         self.enumeration = enumeration
         self.known |= enumeration.chips.keys()
+        return True
 
     def drop(self) -> None:
         """Abandon the child on duty."""
@@ -116,6 +121,7 @@ class Duty:
             await cancel(self._trial)
         if self._starting is not None:
             await cancel(self._starting)
+            self.drop()
             if not self._starting.cancelled() and self._starting.exception() is None:
                 self.worker, _ = self._starting.result()
         self.drop()

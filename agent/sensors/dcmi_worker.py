@@ -30,16 +30,34 @@ MAX_DEVICES = 16  # in one card; the header knows 4
 MAX_CODES = 128
 SPARE_BYTES = 2048  # more than any structure read here, in any driver version
 ROCE_PORT = 1
-VDIE = 1
+VDIE, DDIE = 1, 2
 MAIN_CMD_CHIP_INF, SUB_CMD_SPOD_INFO = 12, 1
-MAIN_CMD_HCCS, SUB_CMD_HCCS_STATUS = 16, 0
+MAIN_CMD_HCCS, SUB_CMD_HCCS_STATUS, SUB_CMD_HCCS_COUNTERS = 16, 0, 5
+HCCS_STATUS_WORDS, HCCS_COUNTERS_WORDS = 2, 128
 MEMORY_HBM = 2
+COMPONENT_XLOADER, COMPONENT_IMU, COMPONENT_HILINK = 1, 8, 18
+VERSION_BYTES = 64  # the least that is taken
 
-# getters of `dcmi_` and `dcmiv2_` alike: name, what stands between chip and buffer, words of the structure that count
-GAUGES: dict[str, tuple[tuple[str, tuple[int, ...], int], ...]] = {
-    "ecc": (("get_device_ecc_info", (MEMORY_HBM,), 7),),
-    "heat": (("get_device_temperature", (), 1), ("get_device_power_info", (), 1), ("get_device_hbm_info", (), 8)),
+# getters of `dcmi_` and `dcmiv2_` alike: name, what stands between chip and buffer, words of the structure that count,
+# what stands behind the buffer
+Getter = tuple[str, tuple[int, ...], int, tuple[int, ...]]
+VERSION = "get_device_component_static_version"
+GAUGES: dict[str, tuple[Getter, ...]] = {
+    "ecc": (("get_device_ecc_info", (MEMORY_HBM,), 7, ()),),
+    "heat": (
+        ("get_device_temperature", (), 1, ()),
+        ("get_device_power_info", (), 1, ()),
+        ("get_device_hbm_info", (), 8, ()),
+    ),
+    # whose version is called the firmware's depends on the generation: npu-smi asks IMU on 910A, XLOADER on 310
+    "versions": (
+        ("get_device_compatibility", (), 1, ()),
+        (VERSION, (COMPONENT_HILINK,), VERSION_BYTES // 4, (VERSION_BYTES,)),
+        (VERSION, (COMPONENT_IMU,), VERSION_BYTES // 4, (VERSION_BYTES,)),
+        (VERSION, (COMPONENT_XLOADER,), VERSION_BYTES // 4, (VERSION_BYTES,)),
+    ),
 }
+V2_GAUGES = {**GAUGES, "ub": (("get_ub_port_link_status", (), 37, ()),)}
 
 Ref = tuple[int, int]
 out = os.dup(1)
@@ -85,10 +103,10 @@ class Library:
         value = c_int(0)
         return self.call(name, byref(value), *args), value.value
 
-    def words(self, name: str, count: int, *args: Any, size: Any = None) -> tuple[int, list[int]]:
+    def words(self, name: str, count: int, *args: Any, behind: tuple[Any, ...] = ()) -> tuple[int, list[int]]:
         """(return code, the first words of the structure), the words only where the call succeeded."""
         room = (c_uint * (SPARE_BYTES // 4))()
-        ret = self.call(name, *args, room) if size is None else self.call(name, *args, room, byref(size))
+        ret = self.call(name, *args, room, *behind)
         return ret, list(room[:count]) if ret == 0 else []
 
     def buffer(self, name: str, *args: Any) -> bytes | None:
@@ -131,6 +149,11 @@ def pci_fields(raw: bytes | None) -> dict[str, Any]:
 def name_field(raw: bytes | None) -> dict[str, Any]:
     """struct dcmi_chip_info(_v2): chip_type[32], chip_name[32], chip_ver[32]."""
     return {} if raw is None else {"name": c_text(raw[32:64])}
+
+
+def die_field(raw: bytes | None) -> dict[str, Any]:
+    """struct dcmi_die_id: five words."""
+    return {} if raw is None else {"die": "-".join(f"{u32(raw, 4 * part):08X}" for part in range(5))}
 
 
 class V1:
@@ -177,9 +200,7 @@ class V1:
         fields = {"ref": ref, "phy": phy, "logic": logic, "card": card, "chip": device}
         fields |= pci_fields(lib.buffer("dcmi_get_device_pcie_info_v2", *ref))
         fields |= name_field(lib.buffer("dcmi_get_device_chip_info", *ref))
-        die = lib.buffer("dcmi_get_device_die_v2", *ref, VDIE)
-        if die is not None:
-            fields["die"] = "-".join(f"{u32(die, 4 * part):08X}" for part in range(5))
+        fields |= die_field(lib.buffer("dcmi_get_device_die_v2", *ref, VDIE))
         fields |= self._address(ref) | self._super_pod(ref)
         say("chip", **fields)
 
@@ -205,11 +226,21 @@ class V1:
 
     def measure(self, what: str, ref: Ref) -> None:
         if what == "hccs":
-            args = (*ref, MAIN_CMD_HCCS, SUB_CMD_HCCS_STATUS)
-            gauges = [self.lib.words("dcmi_get_device_info", 2, *args, size=c_uint(SPARE_BYTES))]
+            gauges = [
+                self._hccs(ref, SUB_CMD_HCCS_STATUS, HCCS_STATUS_WORDS),
+                self._hccs(ref, SUB_CMD_HCCS_COUNTERS, HCCS_COUNTERS_WORDS),
+            ]
         else:
-            gauges = [self.lib.words(f"dcmi_{name}", count, *ref, *args) for name, args, count in GAUGES[what]]
+            gauges = [
+                self.lib.words(f"dcmi_{name}", count, *ref, *args, behind=behind)
+                for name, args, count, behind in GAUGES.get(what, ())
+            ]
         say("measure", ref=ref, gauges=gauges)
+
+    def _hccs(self, ref: Ref, sub_command: int, count: int) -> tuple[int, list[int]]:
+        size = c_uint(SPARE_BYTES)
+        args = (*ref, MAIN_CMD_HCCS, sub_command)
+        return self.lib.words("dcmi_get_device_info", count, *args, behind=(byref(size),))
 
 
 class V2:
@@ -241,6 +272,7 @@ class V2:
         fields = {"ref": ref, "phy": phy, "logic": logic, "card": logic, "chip": 0}
         fields |= pci_fields(self.lib.buffer("dcmiv2_get_device_pcie_info", logic))
         fields |= name_field(self.lib.buffer("dcmiv2_get_device_chip_info", logic))
+        fields |= die_field(self.lib.buffer("dcmiv2_get_device_die_id", logic, DDIE))  # it knows no other
         say("chip", **fields)
 
     def read(self, ref: Ref) -> None:
@@ -248,7 +280,10 @@ class V2:
         say("read", ref=ref, health=health, codes=self.lib.codes("dcmiv2_get_device_error_code_list", ref[0]))
 
     def measure(self, what: str, ref: Ref) -> None:
-        gauges = [self.lib.words(f"dcmiv2_{name}", count, ref[0], *args) for name, args, count in GAUGES.get(what, ())]
+        gauges = [
+            self.lib.words(f"dcmiv2_{name}", count, ref[0], *args, behind=behind)
+            for name, args, count, behind in V2_GAUGES.get(what, ())
+        ]
         say("measure", ref=ref, gauges=gauges)
 
 

@@ -6,6 +6,7 @@ any other failure is a reason why the gauge is unknown.
 
 from __future__ import annotations
 
+import sys
 from typing import Protocol
 
 import msgspec
@@ -13,6 +14,7 @@ import msgspec
 from agent.detect.readings import ChipIdentity
 
 U64_WORDS = 2
+HCCS_LINKS = 16
 MCU_INVALID = range(0x7FFD, 0x8000)
 """Temperatures that stand for "could not be read" and "absent"."""
 
@@ -78,6 +80,56 @@ def hbm_celsius(words: tuple[int, ...] | None) -> int | None:
 def hccs_up(words: tuple[int, ...] | None) -> bool | None:
     """HCCS status: pcs_status 0 and hdlc_status 3, as npu-smi judges it."""
     return None if words is None else words[0] == 0 and words[1] == 3
+
+
+def hccs_crc_errors(words: tuple[int, ...] | None) -> int | None:
+    """struct hccs_statistic_info_u64: sent, received, CRC errors and retries of 16 links each, as u64."""
+    if words is None:
+        return None
+    return sum(_u64(words, index) for index in range(2 * HCCS_LINKS, 3 * HCCS_LINKS))
+
+
+def version(words: tuple[int, ...] | None) -> str | None:
+    """A version string of at most 64 bytes, ended by a 0. Bytes that are no text make it unknown."""
+    if words is None:
+        return None
+    raw = b"".join(word.to_bytes(4, sys.byteorder) for word in words).split(b"\0", 1)[0].strip()
+    return raw.decode("ascii") if raw.isascii() and raw else None
+
+
+def fits(words: tuple[int, ...] | None) -> bool | None:
+    """enum dcmi_device_compat, driver against firmware: 1 OK, 2 not OK; all else is not known."""
+    return None if words is None else {1: True, 2: False}.get(words[0])
+
+
+class UbPorts(msgspec.Struct, frozen=True):
+    """UB ports of a 950 by number: without a link, and linked at a part of their width. `alone`: none has a link."""
+
+    down: tuple[int, ...] = ()
+    narrow: tuple[int, ...] = ()
+    alone: bool = False
+
+
+UB_NO_LINK, UB_NOT_NEEDED = 0, 3
+UB_PORT_NARROW, UB_PORT_DOWN = 2, 3
+
+
+def ub_ports(words: tuple[int, ...] | None) -> UbPorts | None:
+    """struct dcmi_ub_port_link_status: 0 no port linked, 1 all, 2 some, 3 none needed; then 36 ports, each 0 not there,
+    1 linked, 2 at a part of its width, 3 not linked. A chip that needs no links has none down."""
+    if words is None:
+        return None
+    whole, *ports = words
+    if whole == UB_NOT_NEEDED:
+        return UbPorts()
+    down, narrow = (tuple(n for n, is_ in enumerate(ports) if is_ == what) for what in (UB_PORT_DOWN, UB_PORT_NARROW))
+    return UbPorts(down, narrow, alone=whole == UB_NO_LINK)
+
+
+def _u64(words: tuple[int, ...], index: int) -> int:
+    pair = words[2 * index : 2 * index + 2]
+    low, high = pair if sys.byteorder == "little" else reversed(pair)
+    return high << 32 | low
 
 
 def _signed(word: int) -> int:

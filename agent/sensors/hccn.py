@@ -10,12 +10,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
-from agent.decode import hccn_optical, hccn_port, hccn_says
+import msgspec
+
+from agent.decode import hccn_address, hccn_optical, hccn_port, hccn_says, hccn_stat, hccn_ub
 from agent.decode.hccn_optical import Optical
 from agent.decode.hccn_port import NetHealth
 from agent.decode.records import Decoded
 from agent.decode.text import ParseError
 from agent.detect.readings import LinkReading
+from agent.sensors.gauges import UbPorts
 from agent.sensors.process import Output, Tool, ToolError
 
 Answer = TypeVar("Answer", bound=Decoded)
@@ -23,6 +26,13 @@ Answer = TypeVar("Answer", bound=Decoded)
 PLACES = ("/usr/local/Ascend/driver/tools/hccn_tool", "/usr/bin/hccn_tool")
 TIMEOUT_S = 10.0
 MAX_TEXT = 120
+
+
+class Down(msgspec.Struct, frozen=True):
+    """A port went down: the tool's own words for when, and how long ago that is by the clock of the same output."""
+
+    stamp: str
+    ago_s: float
 
 
 class Hccn:
@@ -37,17 +47,29 @@ class Hccn:
         except ToolError as exc:
             return LinkReading(phy, None, str(exc))
 
-    async def link_downs(self, phy: int) -> tuple[float, ...]:
-        """Seconds ago of each LINK DOWN that the tool still shows, newest first. Raises ToolError."""
+    async def link_downs(self, phy: int) -> tuple[Down, ...]:
+        """Each LINK DOWN that the tool still shows, newest first. Raises ToolError."""
         return parse_link_downs(await self._ask(phy, "-link_stat"))
 
     async def net_health(self, phy: int) -> NetHealth:
         """What the chip's own detection of its network says. Raises ToolError."""
         return parse_net_health(await self._ask(phy, "-net_health"))
 
+    async def reaches(self, phy: int, address: str) -> bool:
+        """Whether the port at this IPv4 address answers any of the tool's pings (three). Raises ToolError."""
+        return parse_reached(await self._tool.run("-i", str(phy), "-ping", "-g", "address", address))
+
     async def optical(self, phy: int) -> Optical:
         """The optical module. Reading clears its flags, so there must be one reader only. Raises ToolError."""
         return parse_optical(await self._ask(phy, "-optical"))
+
+    async def ub_ports(self, logic: int) -> UbPorts:
+        """The UB ports of a 950, which the tool names by logic id. Raises ToolError."""
+        return parse_ub_ports(await self._tool.run("-g", "-ub_connect", "-i", str(logic)))
+
+    async def stat(self, phy: int) -> dict[str, int]:
+        """Packet counters since the start of the device, by the tool's names. Raises ToolError."""
+        return _answer(hccn_stat.parse, await self._ask(phy, "-stat")).counters
 
     async def _ask(self, phy: int, command: str) -> Output:
         return await self._tool.run("-i", str(phy), command, "-g")
@@ -58,7 +80,7 @@ def parse_link(output: Output) -> bool | None:
     return _answer(hccn_port.parse_link, output).up
 
 
-def parse_link_downs(output: Output) -> tuple[float, ...]:
+def parse_link_downs(output: Output) -> tuple[Down, ...]:
     """Ages are differences within one output, whose clock is local and has no zone. Raises ToolError, also when a
     time cannot be read: a DOWN that is left out would make a port that flaps look calm."""
     stat = _answer(hccn_port.parse_link_stat, output)
@@ -66,12 +88,31 @@ def parse_link_downs(output: Output) -> tuple[float, ...]:
     if stat.now is None or None in downs:
         raise ToolError(_unusable(output))
     now = datetime.fromisoformat(stat.now)
-    return tuple((now - datetime.fromisoformat(at)).total_seconds() for at in downs if at is not None)
+    return tuple(Down(at, (now - datetime.fromisoformat(at)).total_seconds()) for at in downs if at is not None)
 
 
 def parse_net_health(output: Output) -> NetHealth:
     """Raises ToolError."""
     return _answer(hccn_port.parse_net_health, output)
+
+
+def parse_reached(output: Output) -> bool:
+    """What the summary says counts, whatever the exit code: a ping without a reply may end with an error.
+    Raises ToolError."""
+    try:
+        ping = hccn_address.parse_ping(output.out.splitlines())
+    except ParseError as exc:
+        raise ToolError(_unusable(output)) from exc
+    if ping.error is not None or not ping.sent or ping.received is None:
+        raise ToolError(_unusable(output))
+    return ping.received > 0
+
+
+def parse_ub_ports(output: Output) -> UbPorts:
+    """Raises ToolError."""
+    ports = _answer(hccn_ub.parse, output).ports
+    down, narrow = (tuple(n for n, word in ports.items() if word == what) for what in ("DOWN", "PARTIAL UP"))
+    return UbPorts(down, narrow, alone=len(down) == len(ports))
 
 
 def parse_optical(output: Output) -> Optical:

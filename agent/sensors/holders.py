@@ -42,7 +42,7 @@ def read_holders(procfs: Path) -> list[Holder]:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
             process = procfs / name
             pod = pod_of((process / "cgroup").read_text(encoding="ascii", errors="replace"))
-            chips = _chips(process / "fd") if pod is not None else ()
+            chips = _chips_of(process) if pod is not None else ()
             if pod is not None and chips:
                 found.append(Holder(int(name), _comm(process), pod, chips))
     return found
@@ -52,6 +52,18 @@ def pod_of(cgroup: str) -> str | None:
     """UID of the pod in whose cgroup a process is; None for a process of the host itself."""
     found = _POD.search(cgroup)
     return found[1].replace("_", "-") if found else None
+
+
+def _chips_of(process: Path) -> tuple[int, ...]:
+    """Of a process whose first thread has ended (a zombie) the others still hold what it had opened."""
+    chips = _chips(process / "fd")
+    if chips or "\nState:\tZ" not in (process / "status").read_text(encoding="ascii", errors="replace"):
+        return chips
+    found: set[int] = set()
+    for thread in os.listdir(process / "task"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):
+            found.update(_chips(process / "task" / thread / "fd"))
+    return tuple(sorted(found))
 
 
 def _chips(fds: Path) -> tuple[int, ...]:

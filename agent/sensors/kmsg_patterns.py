@@ -12,9 +12,9 @@ from shared.names import CODE_CARD_LOST
 
 _ROWS: tuple[tuple[str, str], ...] = (
     # the NPU driver
-    (r"\[drv_soft_fault\].*Heartbeat lost! \(device(?:_id)?=(?P<chip>\d+);", CODE_CARD_LOST),
-    (r"The device urgent heartbeat is lost! \(device=(?P<chip>\d+)\)", CODE_CARD_LOST),
-    (r"Device heart beat lost, stop all msg send\. \(u?dev_?id=(?P<chip>\d+)\)", CODE_CARD_LOST),
+    (r"\[drv_soft_fault\].*Heartbeat lost! \(device(?:_id)?=(?P<chip>[0-9]{1,9});", CODE_CARD_LOST),
+    (r"The device urgent heartbeat is lost! \(device=(?P<chip>[0-9]{1,9})\)", CODE_CARD_LOST),
+    (r"Device heart beat lost, stop all msg send\. \(u?dev_?id=(?P<chip>[0-9]{1,9})\)", CODE_CARD_LOST),
     (r"Channel is blocked\. \(dev_id=\d+; aer_critical_cnt=\d+\)", "NW-KMSG-NPU"),
     (r"report heart beat lost event failed|Heart beat lost workqueue has been destroyed", "NW-KMSG-NPU"),
     (r"\[ascend\].*(?:device_status is dead|Device is abnormal|heart beat exception\. dev_id)", "NW-KMSG-NPU"),

@@ -53,7 +53,9 @@ class NpuSmi:
                 rows = parse_map(await self._ask("info", "-m")).chips
                 table = npu_smi_table.parse(await self._ask("info"))
             except (ToolError, ToolSays, ParseError) as exc:
-                return DriverReading(silent=f"npu-smi: {exc}", pci=self._bus.npus)
+                return DriverReading(
+                    silent=f"npu-smi: {exc}", pci=self._bus.npus, passed_through=self._bus.passed_through
+                )
             chips = {identity.phy: (identity, chip) for chip in table.chips if (identity := self._identify(chip, rows))}
             unshown = [row for row in rows if not any(_is_row(row, identity) for identity, _ in chips.values())]
             before = [one.identity for phy, one in self.enumeration.chips.items() if phy not in chips]
@@ -68,7 +70,8 @@ class NpuSmi:
                 for _, (identity, chip) in sorted(chips.items())
             ]
             readings += [ChipReading(identity, why=NOT_SHOWN) for identity in left_out]
-            return DriverReading(chips=tuple(readings), pci=self._bus.npus, gaps=len(unshown))
+            bus = self._bus
+            return DriverReading(tuple(readings), pci=bus.npus, gaps=len(unshown), passed_through=bus.passed_through)
 
     async def read(self, phy: int) -> ChipReading | None:
         """Health and codes of one chip now; None when it is not enumerated."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 HUAWEI = 0x19E5
@@ -14,6 +15,8 @@ GENERATIONS = {
     0xD806: "950",
 }
 """PCI device ids of NPUs; the product name tells nothing reliable (`910B3` is no A3)."""
+PASSING_DRIVERS = ("vfio", "pci-stub", "xen-pciback")
+"""A function bound to one of these (names begin so) belongs to a virtual machine: the NPU driver cannot know it."""
 
 
 class PciBus:
@@ -22,19 +25,30 @@ class PciBus:
     def __init__(self, sysfs: Path) -> None:
         self._devices = sysfs / "bus/pci/devices"
         self.npus: frozenset[str] | None = None
+        self.passed_through: frozenset[str] = frozenset()
         self.generation: str | None = None
         self.error: str | None = "not looked yet"
 
     def look(self) -> frozenset[str] | None:
-        """PCI addresses (`0000:C1:00.0`) of all NPUs; None when the bus cannot be read (`error` says why)."""
+        """PCI addresses (`0000:C1:00.0`) of all NPUs that are this host's own; None when the bus cannot be read
+        (`error` says why). Those of virtual machines are in `passed_through`."""
         try:
             found = {path.name.upper(): npu for path in self._devices.iterdir() if (npu := _npu(path))}
         except OSError as exc:
             self.npus, self.error = None, f"{self._devices}: {exc.strerror or exc}"
             return None
-        self.npus, self.error = frozenset(found), None
+        self.passed_through = frozenset(address for address in found if _passed(self._devices / address.lower()))
+        self.npus, self.error = frozenset(found) - self.passed_through, None
         self.generation = next(iter(found.values()), self.generation)
         return self.npus
+
+
+def _passed(path: Path) -> bool:
+    """Whether the function is bound to a driver that hands it to a guest."""
+    try:
+        return os.path.basename(os.readlink(path / "driver")).startswith(PASSING_DRIVERS)
+    except OSError:  # bound to no driver
+        return False
 
 
 def _npu(path: Path) -> str | None:

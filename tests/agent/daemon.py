@@ -31,7 +31,8 @@ START_S = 40  # a loaded machine imports slowly
 
 
 class AgentProcess:
-    """``library=False``: the agent has the tools alone. ``tools=False``: not even those."""
+    """``library=False``: the agent has the tools alone. ``tools=False``: not even those. ``defaults``: it polls and
+    reports as seldom as on a real host, not as often as a test wants."""
 
     def __init__(
         self,
@@ -45,20 +46,24 @@ class AgentProcess:
         kmsg: Path | None = None,
         chips_s: float = 1.0,
         heartbeat_s: float = 2.0,
+        defaults: bool = False,
     ) -> None:
         (self.port,) = free_ports(1)
         self.state_dir = directory / "state"
         nothing = str(directory / "nothing")
         config = directory / "agent.toml"
-        config.write_text(
-            f"""
-node = "{NODE}"
+        often = f"""
 [poll]
 chips_s = {chips_s}
 host_s = 1
 links_s = 1
 [report]
 heartbeat_s = {heartbeat_s}
+"""
+        config.write_text(
+            f"""
+node = "{NODE}"
+{"" if defaults else often}
 [redis]
 url = "{redis_url}"
 [http]

@@ -245,9 +245,8 @@ def test_a_redis_url_that_cannot_be_used_ends_with_2_and_one_line(
 ) -> None:
     config = tmp_path / "agent.toml"
     config.write_text(f'[redis]\nurl = "http://nowhere"\n[paths]\nstate_dir = "{tmp_path}"\n')
-    code = "import sys; from pathlib import Path; from agent.config import load; from agent.main import run"
     done = subprocess.run(
-        [sys.executable, "-c", f"{code}; sys.exit(run(load(Path({str(config)!r}))))"],
+        [sys.executable, "-c", "from console.main import main; main()", "agent", "--config", str(config)],
         capture_output=True,
         text=True,
         timeout=50,

@@ -7,13 +7,19 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from agent.detect.detector import Detector
 from agent.detect.readings import ChipReading, DriverReading
+from agent.detect.settings import DetectSettings
 from agent.metrics import Metrics
 from agent.sensors.child import Child
 from agent.sensors.dcmi import DcmiSensor
 from agent.sensors.pci import PciBus
 from console.lab.host import SimHost
+from shared import catalog
+from shared.aio import now
+from shared.names import CODE_CARD_LOST
 from tests.agent.conftest import MakeHost
 from tests.waiting import eventually
 
@@ -124,6 +130,27 @@ async def test_a_dropped_chip_is_missing_from_a_fresh_enumeration_and_found_agai
         reading = await sensor.poll()
         assert reading.fresh
         assert sorted(by_phy(reading)) == list(range(8))
+
+
+async def test_of_an_a3_card_only_the_die_that_dropped_is_lost(make_host: MakeHost) -> None:
+    """The driver leaves out the whole card."""
+    host = make_host("A3", chips=4)
+    if host.library is None:
+        pytest.skip("no C compiler: the stand-in libdcmi.so cannot be built")
+    detector = Detector(catalog.load(), DetectSettings())
+    async with sensor_of(host, host.library) as sensor:
+        detector.driver(await sensor.poll(), now())
+        host.drop(1)
+        sensor.renew()
+        for _ in range(4):
+            bus = PciBus(host.sysfs)
+            bus.look()
+            reading = await sensor.poll()
+            assert sorted(by_phy(reading)) == [2, 3]
+            detector.driver(replace(reading, pci=bus.npus), now())
+    view = detector.view(now())
+    assert [fault.id for fault in view.faults] == [f"{CODE_CARD_LOST}@1"]
+    assert [one.chip for one in view.unknown] == [0]
 
 
 async def test_a_chip_that_hangs_costs_only_itself(host: SimHost, library: Path) -> None:

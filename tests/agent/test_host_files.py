@@ -6,13 +6,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from agent import fault_files
 from agent.config import AgentConfig, Paths
+from agent.detect.detector import Detector
+from agent.fault_config import FaultConfig
 from agent.fault_files import FaultFiles
 from agent.host import boot_id, open_host
 from agent.metrics import Metrics
 from agent.sensors.dcmi_library import find_library
 from agent.sensors.kubelet import CHECKPOINT, PodDevices, parse_checkpoint
 from agent.sensors.pci import PciBus
+from shared import catalog
+from shared.aio import now
 
 
 def device(sysfs: Path, address: str, vendor: str, kind: str) -> None:
@@ -93,6 +98,63 @@ def test_only_new_contents_of_fault_files_are_told(tmp_path: Path) -> None:
     assert files.changed() == {"faultCode.json": None, "faultCustomization.json": "[]"}
     (tmp_path / "faultCustomization.json").write_bytes(b"\xff")
     assert files.changed() == {}, "unreadable: what it said before stays"
+
+
+def test_what_cannot_be_read_says_why_and_changes_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Neither is a file lost with its directory, nor is a pipe waited for."""
+    directory = tmp_path / "faults"
+    directory.mkdir()
+    files = FaultFiles(directory)
+    (directory / "faultCode.json").write_text("{}")
+    os.mkfifo(directory / "pipe.json")
+    with (directory / "huge.json").open("wb") as huge:
+        huge.truncate(fault_files.MAX_BYTES + 1)
+    (directory / "dangling.json").symlink_to(tmp_path / "nowhere")
+    for _ in range(2):
+        files.changed()
+    assert {name: why.split()[0] for name, why in files.unreadable.items()} == {
+        "dangling.json": "No",
+        "huge.json": "more",
+        "pipe.json": "not",
+    }
+    assert len(caplog.records) == 3, "each is said once"
+    directory.rename(tmp_path / "away")
+    directory.write_text("no directory")
+    assert files.changed() == {}, "a directory that cannot be listed keeps its files"
+    assert list(files.unreadable) == [str(directory)]
+    directory.unlink()
+    assert files.changed() == {"faultCode.json": None}, "one that is gone has none"
+    assert not files.unreadable
+
+
+def test_bad_entries_are_counted_by_file_and_a_file_that_is_gone_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    metrics = Metrics()
+    detector = Detector(catalog.load(), AgentConfig().debounce)
+    config = FaultConfig(tmp_path, detector, metrics)
+
+    def counted() -> dict[str, float]:
+        samples = next(iter(metrics.config_bad_entries.collect())).samples
+        return {sample.labels["file"]: sample.value for sample in samples}
+
+    (tmp_path / "faultCode.json").write_text('{"RestartNPUCodes": ["80E18402", "?", 7]}')
+    (tmp_path / "faultCustomization.json").write_text("{}")
+    (tmp_path / "NodeDConfiguration.json").write_text("{}")
+    (tmp_path / "pipe.json").mkdir()
+    assert config.reload(now())
+    assert counted() == {
+        "NodeDConfiguration.json": 1,
+        "faultCode.json": 2,
+        "faultCustomization.json": 0,
+        "pipe.json": 1,
+    }
+    assert [name for name, in_force in config.files() if in_force] == ["faultCode.json", "faultCustomization.json"]
+    assert not config.reload(now())
+    (tmp_path / "faultCode.json").unlink()
+    assert config.reload(now())
+    assert "faultCode.json is gone; the built-in levels and rules hold again" in caplog.text
+    assert "faultCode.json" not in counted()
 
 
 def test_the_boot_id_is_the_kernels(tmp_path: Path) -> None:

@@ -18,11 +18,13 @@ from agent.probe import CannotLook, NoDriver, Observation, Probe, Sensors
 from agent.probes import host_disk, host_memory, kubelet, nic_carrier, pcie, stale_process
 from agent.probes.host_memory import HostMemory
 from agent.probes.nic_carrier import NicCarrier
+from agent.remembering import recall, remember
 from agent.sensors.holders import pod_of
 from agent.sensors.nics import Nic, read_nics
 from agent.sensors.pci import PciBus
 from agent.sensors.worker import ChipFacts, Enumeration
 from console.lab.host import SimHost
+from shared.aio import now
 from tests.process import free_ports
 
 POD, GONE = "0f1e2d3c-0000-4000-8000-000000000001", "0f1e2d3c-0000-4000-8000-000000000002"
@@ -114,6 +116,18 @@ async def test_a_card_that_loses_its_carrier_again_and_again_flaps_though_it_is_
     assert "NW-NIC-FLAP" not in node(await probe.look())
     cards[:] = [nic(downs=43), nic("veth0", downs=1800, hardware=False)]
     assert node(await probe.look())["NW-NIC-FLAP"] is True
+
+
+async def test_flaps_are_counted_on_over_a_restart() -> None:
+    cards = [nic(downs=40)]
+    before = NicCarrier(10, lambda: cards, flaps=3, window_s=3600)
+    await before.look()
+    cards[:] = [nic(downs=42)]
+    await before.look()
+    cards[:] = [nic(downs=43)]
+    after = NicCarrier(10, lambda: cards, flaps=3, window_s=3600)
+    recall([after], remember([before]), now(), same_boot=True)
+    assert node(await after.look())["NW-NIC-FLAP"] is True
 
 
 async def test_without_netlink_the_cards_are_unknown() -> None:
@@ -287,6 +301,42 @@ async def test_a_link_below_its_best_is_told_at_the_second_look(tree: Tree, file
     assert second["NW-PCIE-LINK", 4] is False
 
 
+async def test_links_that_are_all_alike_are_the_boards_design_until_one_was_ever_better(tree: Tree) -> None:
+    for phy in tree.devices:
+        tree.write(phy, current_link_width="8")
+    probe = tree.probe()
+    await probe.look()
+    assert not any(chips(await probe.look()).values())
+    tree.write(6, current_link_width="4")
+    await probe.look()
+    active = sorted(key for key, active in chips(await probe.look()).items() if active)
+    assert active == [("NW-PCIE-LINK", phy) for phy in range(8)], "no longer alike: each should be what it can be"
+
+
+async def test_what_a_link_has_ever_been_outlives_restart_and_reboot(tree: Tree) -> None:
+    before = tree.probe()
+    await before.look()
+    for phy in tree.devices:  # every card came back from the reboot at half its width
+        tree.write(phy, current_link_width="8")
+    after = tree.probe()
+    recall([after], remember([before]), now(), same_boot=False)
+    await after.look()
+    active = sorted(key for key, active in chips(await after.look()).items() if active)
+    assert active == [("NW-PCIE-LINK", phy) for phy in range(8)]
+
+
+async def test_errors_that_came_while_the_agent_was_away_are_new_and_those_of_another_boot_are_not(tree: Tree) -> None:
+    before = tree.probe()
+    await before.look()
+    kept = remember([before])
+    tree.write(2, aer_dev_fatal="TLP 8\nTOTAL_ERR_FATAL 8")
+    after, rebooted = tree.probe(), tree.probe()
+    recall([after], kept, now(), same_boot=True)
+    recall([rebooted], kept, now(), same_boot=False)
+    assert [key for key, active in chips(await after.look()).items() if active] == [("NW-PCIE-FATAL", 2)]
+    assert not any(chips(await rebooted.look()).values())
+
+
 async def test_a_counter_that_cannot_be_read_makes_that_chip_unknown_and_no_other(tree: Tree) -> None:
     probe = tree.probe()
     tree.write(1, aer_dev_fatal="rubbish")
@@ -366,6 +416,22 @@ async def test_a_process_whose_pod_is_gone_is_stale_on_the_chips_it_holds(tmp_pa
     assert (seen.chips or ())[1].evidence == {"pid 11": f"left over of pod {GONE}"}
     (processes.pods / GONE).mkdir()
     assert not any(chips(await probe.look()).values())
+
+
+async def test_threads_that_outlive_the_first_of_their_process_still_hold_its_chips(tmp_path: Path) -> None:
+    """The kernel has closed the files of a zombie, not those of its other threads."""
+    processes = Processes(tmp_path)
+    for pid, state in ((11, "Z (zombie)"), (12, "S (sleeping)")):
+        processes.add(pid, "EngineCore", cgroup=f"0::/kubepods/pod{GONE}/a\n")
+        process = processes.procfs / str(pid)
+        (process / "status").write_text(f"Name:\tEngineCore\nUmask:\t0022\nState:\t{state}\n")
+        for thread, device in ((pid, None), (pid + 10, f"/dev/davinci{pid - 10}")):
+            (process / f"task/{thread}/fd").mkdir(parents=True)
+            if device is not None:
+                (process / f"task/{thread}/fd/3").symlink_to(device)
+    probe = processes.probe()
+    await probe.look()
+    assert [phy for (_, phy), active in chips(await probe.look()).items() if active] == [1]
 
 
 async def test_in_a_pid_namespace_of_its_own_the_agent_says_that_it_cannot_look(tmp_path: Path) -> None:

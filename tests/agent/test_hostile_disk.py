@@ -15,12 +15,13 @@ import pytest
 
 from agent.config import Redis as RedisSettings
 from agent.disk import Disk
-from agent.main import remembered
+from agent.main import last_run, remembered
 from agent.metrics import Metrics
-from agent.publisher import Publisher, connect
+from agent.publisher import Publisher
 from agent.store import FILE, Store
 from shared.model import Instant
 from shared.names import EVENTS_STREAM
+from shared.redis_client import connect
 from tests.redis_server import RedisServer
 
 pytestmark = pytest.mark.slow
@@ -58,7 +59,7 @@ def test_what_was_sent_is_not_pending_again_although_the_disk_refuses_to_forget_
 
 async def test_a_disk_that_refuses_does_not_flood_the_stream(redis_server: RedisServer, tmp_path: Path) -> None:
     store = Store(tmp_path)
-    client = connect(RedisSettings(url=redis_server.url))
+    client = connect(RedisSettings(url=redis_server.url), timeout_s=2.0)
     disk = Disk(store, Metrics())
     publisher = Publisher(client, node="node-a", outbox=disk, metrics=Metrics(), timeout_s=2.0)
     try:
@@ -109,14 +110,14 @@ def test_a_database_of_someone_else_is_moved_aside(tmp_path: Path, schema: str) 
     ],
 )
 def test_saved_memory_that_is_garbage_costs_the_history_and_not_the_start(raw: bytes) -> None:
-    assert remembered(raw, "boot", NOW) is None
+    assert last_run(raw) is None
 
 
 def test_an_unknown_boot_is_not_the_same_boot() -> None:
     """Without a boot id nobody knows whose monotonic clock the saved times are of."""
     memory = {"saved": {"mono": 1e6, "wall": 1e9 - 60}, "chips": [{"identity": {"phy": 0}, "seen_at": 1e6}]}
     raw = msgspec.json.encode({"boot_id": "", "session": "s", "memory": memory})
-    found = remembered(raw, "", NOW)
+    found = remembered(last_run(raw), "", NOW)
     assert found is not None
     assert found.chips[0].seen_at == pytest.approx(NOW.mono - 60)
 

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.slow
 
 class Bus:
     npus: frozenset[str] | None = None
+    passed_through: frozenset[str] = frozenset()
 
 
 def checkpoint(device: str) -> bytes:

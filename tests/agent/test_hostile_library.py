@@ -73,6 +73,7 @@ def make_library(tmp_path: Path) -> MakeLibrary:
 
 class Bus:
     npus: frozenset[str] | None = None
+    passed_through: frozenset[str] = frozenset()
 
 
 @asynccontextmanager

@@ -12,11 +12,11 @@ import redis.asyncio as aioredis
 from agent.config import Redis as RedisSettings
 from agent.disk import Disk
 from agent.metrics import Metrics
-from agent.publisher import Publisher, connect
+from agent.publisher import Publisher
 from agent.store import Store
 from shared.aio import running
-from shared.config import ConfigError
 from shared.names import EVENTS_STREAM, report_key
+from shared.redis_client import connect
 from tests.process import free_ports
 from tests.redis_server import RedisServer
 from tests.waiting import eventually
@@ -76,7 +76,11 @@ class Bench:
         self.store = Store(directory)
         self.disk = Disk(self.store, Metrics())
         self.publisher = Publisher(
-            connect(settings), node="node-a", outbox=self.disk, metrics=Metrics(), timeout_s=settings.timeout_s
+            connect(settings, timeout_s=settings.timeout_s),
+            node="node-a",
+            outbox=self.disk,
+            metrics=Metrics(),
+            timeout_s=settings.timeout_s,
         )
         self.look = aioredis.Redis.from_url(look)
 
@@ -105,18 +109,6 @@ async def bench(settings: RedisSettings, look: str, directory: Path) -> AsyncIte
         yield made
     finally:
         await made.close()
-
-
-@pytest.mark.parametrize("query", ["?foo=1", "?decode_responses=yes&retry=3&x=y", "?ssl_cert_reqs=never"])
-def test_an_option_of_the_url_that_nobody_knows_is_an_error_at_once(query: str) -> None:
-    with pytest.raises(ConfigError, match=r"redis\.url"):
-        connect(RedisSettings(url=f"redis://u:secret@127.0.0.1:1/0{query}"))
-
-
-@pytest.mark.parametrize("url", ["", "redis://", "redis://h:99999", "redis://[::1", "rediss://h:x", "127.0.0.1:6379"])
-def test_a_url_that_is_none_is_refused_or_retried_but_no_bug(url: str) -> None:
-    with contextlib.suppress(ConfigError):
-        connect(RedisSettings(url=url))
 
 
 async def test_a_password_file_that_is_no_text_is_a_problem_of_redis_and_not_the_agents_end(

@@ -11,8 +11,10 @@ from agent import probes
 from agent.config import AgentConfig, Paths
 from agent.detect.readings import ChipIdentity
 from agent.metrics import Metrics
+from agent.peer_book import PeerBook
 from agent.probe import CannotLook, NoDriver, Observation, Sensors
 from agent.probes.chip_health import ChipHealth
+from agent.probes.runtime import SOCKETS
 from agent.runner import Runner
 from agent.sensors.gauges import Measured
 from agent.sensors.hccn import Hccn
@@ -94,13 +96,21 @@ class NoGauges:
 
 
 def test_every_file_of_the_package_is_a_probe_of_its_own(host: SimHost, tmp_path: Path) -> None:
-    """On a host that has something for each of them."""
+    """On hosts that have something for each of them; ports are asked in another dialect on the 950."""
     (tmp_path / "kubelet/pods").mkdir(parents=True)
     (host.sysfs / "class/net").mkdir(parents=True)
     (tmp_path / "kmsg").touch()
-    paths = Paths(kubelet_dir=str(tmp_path / "kubelet"), sysfs=str(host.sysfs), kmsg=str(tmp_path / "kmsg"))
-    everything = msgspec.structs.replace(sensors(host, hccn=True), gauges=NoGauges())
+    (tmp_path / "proc/1/root" / SOCKETS[0]).mkdir(parents=True)
+    paths = Paths(
+        kubelet_dir=str(tmp_path / "kubelet"),
+        sysfs=str(host.sysfs),
+        kmsg=str(tmp_path / "kmsg"),
+        procfs=str(tmp_path / "proc"),
+    )
+    everything = msgspec.structs.replace(sensors(host, hccn=True), gauges=NoGauges(), peers=PeerBook())
     found = probes.load(AgentConfig(paths=paths), everything)
+    everything.bus.generation = "950"
+    found += [probe for probe in probes.load(AgentConfig(paths=paths), everything) if probe.name == "ub_ports"]
     files = {path.stem for path in Path(probes.__file__).parent.glob("*.py")} - {"__init__"}
     assert {probe.name for probe in found} == files
     assert "link_state" not in {probe.name for probe in probes.load(AgentConfig(), sensors(host, hccn=False))}

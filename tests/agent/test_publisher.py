@@ -12,11 +12,11 @@ import redis.asyncio as aioredis
 from agent.config import Redis as RedisSettings
 from agent.disk import Disk
 from agent.metrics import Metrics
-from agent.publisher import EXPIRY_S, Publisher, connect
+from agent.publisher import EXPIRY_S, Publisher
 from agent.store import Store
 from shared.aio import running
-from shared.config import ConfigError
 from shared.names import EVENTS_STREAM, report_key
+from shared.redis_client import connect
 from tests.process import free_ports
 from tests.redis_server import RedisServer
 from tests.waiting import eventually
@@ -30,7 +30,7 @@ class Bench:
     def __init__(self, settings: RedisSettings, directory: Path) -> None:
         self.metrics = Metrics()
         self.disk = Disk(Store(directory), self.metrics)
-        self.client = connect(settings)
+        self.client = connect(settings, timeout_s=settings.timeout_s)
         wait_s = settings.timeout_s
         self.publisher = Publisher(self.client, node="node-a", outbox=self.disk, metrics=self.metrics, timeout_s=wait_s)
         self.url = settings.url
@@ -169,18 +169,6 @@ async def test_nobody_listening_is_told_and_not_raised(tmp_path: Path) -> None:
         assert "ConnectionError" in alone.publisher.problem
     finally:
         await alone.close()
-
-
-@pytest.mark.parametrize("url", ["http://host", "redis://host:port/0", "host:6379", "redis://u:pw@host:no/0"])
-def test_a_url_that_cannot_be_used_is_a_configuration_error_without_the_password(url: str) -> None:
-    with pytest.raises(ConfigError, match=r"redis\.url") as told:
-        connect(RedisSettings(url=url))
-    assert "pw" not in str(told.value)
-
-
-def test_a_certificate_for_a_connection_without_tls_is_a_mistake() -> None:
-    with pytest.raises(ConfigError, match=r"redis\.ca_file"):
-        connect(RedisSettings(url="redis://host:6379/0", ca_file="/ca.pem"))
 
 
 async def test_no_note_is_seen_before_its_report(bench: Bench) -> None:

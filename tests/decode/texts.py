@@ -316,6 +316,9 @@ CASES = [
         {"device": 3, "address": "192.0.2.33", "sent": 3, "received": 1, "loss_pct": 66.67,
          "replies": [{"seq": 0, "time_ms": 0.071}, {"seq": 1}]},
     ),
+    Case("hccn-ub-connect", "some ports",
+         "link status : PARTIAL LINK\nport 1 : UP\nport 2 : DOWN\nport 3 : PARTIAL UP\n",
+         {"status": "PARTIAL LINK", "ports": {1: "UP", 2: "DOWN", 3: "PARTIAL UP"}}),
     Case(
         "lspci",
         "an NPU and another device",

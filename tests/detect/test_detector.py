@@ -320,7 +320,7 @@ def test_configuration_complaints_name_the_file_and_a_removed_file_gives_the_bui
     bench.poll(0, good(3, SEPARATE, health=3))
     files = {"faultCode.json": '{"NotHandleFaultCodes": ["80E18402", 5]}', "other.json": "{}"}
     complaints = bench.detector.config(files, at(1))
-    assert [complaint.split(":")[0] for complaint in complaints] == ["faultCode.json", "other.json"]
+    assert [complaint.file for complaint in complaints] == ["faultCode.json", "other.json"]
     assert bench.faults(1) == {f"{SEPARATE}@3": "NotHandleFault"}
     assert bench.detector.config({"faultCode.json": None}, at(2)) == []
     assert bench.faults(2) == {f"{SEPARATE}@3": "SeparateNPU"}

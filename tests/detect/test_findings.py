@@ -73,6 +73,6 @@ def test_a_probe_that_is_run_no_longer_is_not_blind_for_ever() -> None:
     bench.detector.node_blind("kmsg", "no", at(0))
     bench.detector.node_blind("optical", "no tool", at(0))
     after = Bench(memory=bench.detector.memory(at(1)))
-    after.detector.forget_probes({"kmsg"})
+    after.detector.forget_probes({"kmsg"}, at(1))
     assert [one.probe for one in after.view(2).unknown] == ["kmsg"]
     assert after.fault(302, "NW-PROBE@node").evidence["kmsg"] == "no"

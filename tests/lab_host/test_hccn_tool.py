@@ -201,3 +201,34 @@ def test_the_950_has_its_own_order_and_tables(make_host: MakeHost) -> None:
     assert ask(host, "-g", "-link", *port) == ("link status: UP\n", "", 0)
     assert "| 1   | 0    | 4    | 200 G   |" in ask(host, "-g", "-speed", *port)[0]
     assert ask(host, "-g", "-link_stat", *port)[0].startswith("link up count :    1\nlink down count :  0\n+-----+")
+
+
+def ping(host: SimHost, phy: int, address: str) -> tuple[str, str, int]:
+    return ask(host, "-i", str(phy), "-ping", "-g", "address", address)
+
+
+def summary(host: SimHost, phy: int, address: str = "192.0.2.7") -> str:
+    return ping(host, phy, address)[0].splitlines()[-1]
+
+
+REPLIED = "3 packets transmitted, 3 received, 0.00% packet loss"
+LOST = "3 packets transmitted, 0 received, 100.00% packet loss"
+
+
+def test_a_ping_is_answered_unless_the_address_is_unreachable_or_the_link_down(host: SimHost) -> None:
+    text, stderr, rc = ping(host, 3, "192.0.2.7")
+    assert (text.splitlines()[0], stderr, rc) == ("device 3 PING 192.0.2.7", "", 0)
+    assert summary(host, 3) == REPLIED
+    host.unreachable(3, "192.0.2.7")
+    assert (summary(host, 3), summary(host, 3, "192.0.2.8"), summary(host, 4)) == (LOST, REPLIED, REPLIED)
+    host.unreachable(None, "*")
+    assert (summary(host, 3, "192.0.2.8"), summary(host, 4)) == (LOST, LOST)
+    host.unreachable(None)
+    host.link(3, up=False)
+    assert (summary(host, 3), summary(host, 4)) == (LOST, REPLIED)
+
+
+def test_a_ping_needs_two_addresses(host: SimHost) -> None:
+    assert ping(host, 3, "nobody")[2] != 0
+    alter_net(host, 3, ip=None)
+    assert ping(host, 3, "192.0.2.7") == ("", "Get ipconf failed, because no ip was preset there!\n", 13)

@@ -70,6 +70,11 @@ def test_a_code_written_by_hand_keeps_the_health_it_came_with(host: SimHost) -> 
     assert (host.state().device(0).health, host.state().device(0).error_codes) == (2, ["80E18402"])
 
 
+def test_two_hosts_have_no_die_in_common(tmp_path: Path) -> None:
+    dies = [d.die.v for name in "ab" for d in SimHost.create(tmp_path / name, "910B", 4).state().devices]
+    assert len(set(dies)) == 8
+
+
 def test_events_are_kept_as_the_kernel_keeps_them(host: SimHost) -> None:
     def storm(state: HostState) -> HostState:
         for now_ms in range(EVENTS_KEPT + 5):

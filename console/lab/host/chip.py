@@ -134,7 +134,10 @@ class Lldp(Part, frozen=True):
 
 
 class Net(Part, frozen=True):
-    """The chip's RoCE port. `net_health` is the index of hccn_tool's words: 0 success, 5 fault, 6 init."""
+    """The chip's RoCE port. `net_health` is the index of hccn_tool's words: 0 success, 5 fault, 6 init.
+
+    `unreachable`: addresses that answer none of its pings; `*` is every address. With the link down none does either.
+    """
 
     link: Literal["UP", "DOWN"] = "UP"
     net_health: int = 0
@@ -146,6 +149,7 @@ class Net(Part, frozen=True):
     link_log: list[LinkChange] = []
     stat: dict[str, int] = {}
     lldp: Lldp = Lldp()
+    unreachable: list[str] = []
     optical: Optical = Optical()
 
 
@@ -168,12 +172,23 @@ class Spod(Part, frozen=True):
     server: int = 0
 
 
+class Ub(Part, frozen=True):
+    """The UB ports of a 950, by number: 0 there is none, 1 linked at full width, 2 at a part of it, 3 not linked.
+
+    Without ports the driver cannot tell (other boards). `needed` False: this chip is meant to have no links.
+    """
+
+    needed: bool = True
+    ports: list[int] = []
+
+
 class Device(Part, frozen=True):
     """One chip.
 
     `enumerated` False: a new process does not find it, and its PCI function is gone. `alive` False: it no longer
     answers. `occupied`: another container holds it. `health` is 0 OK to 3 Critical; `error_codes` are hexadecimal
-    strings; `active` keeps severity and time of the codes that an injection raised.
+    strings; `active` keeps severity and time of the codes that an injection raised. `compatibility` of driver and
+    firmware: 1 they fit, 2 they do not, 3 not known.
     """
 
     card: int
@@ -189,6 +204,8 @@ class Device(Part, frozen=True):
     chip_name: str = "910B3"
     chip_type: str = "Ascend"
     chip_ver: str = "V1"
+    firmware: str = "7.7.0.3.231"
+    compatibility: int = 1
     aicores: int = 20
     pci: Pci = Pci()
     board: Board = Board()
@@ -208,6 +225,7 @@ class Device(Part, frozen=True):
     net: Net = Net()
     hccs: Hccs = Hccs()
     spod: Spod = Spod()
+    ub: Ub = Ub()
 
     @property
     def present(self) -> bool:

@@ -178,6 +178,17 @@ def link(chip: int, status: str, directory: Path, as_json: bool) -> None:
 
 
 @lab_host.command()
+@click.argument("chip", type=int)
+@click.argument("address", nargs=-1)
+@_with_host
+def unreachable(chip: int, address: tuple[str, ...], directory: Path, as_json: bool) -> None:
+    """Let CHIP get no reply to its pings of each ADDRESS ('*' for all); without ADDRESS, from all again."""
+    host = SimHost.open(directory)
+    host.unreachable(chip, *address)
+    _report(host, chip, as_json)
+
+
+@lab_host.command()
 @click.argument("chip", type=int, required=False)
 @click.option("--function", help="The DCMI function that hangs.  [default: the health of the chip, or everything]")
 @_with_host

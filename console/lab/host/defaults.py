@@ -9,7 +9,7 @@ from itertools import count, islice
 
 import msgspec
 
-from console.lab.host.chip import Board, Ddr, Device, Die, Hbm, Hccs, LinkChange, Lldp, Net, Pci, Spod
+from console.lab.host.chip import Board, Ddr, Device, Die, Hbm, Hccs, LinkChange, Lldp, Net, Pci, Spod, Ub
 from console.lab.host.state import Generation, HostState, StateError
 
 MAX_CHIPS = 64  # dcmi_get_card_list has room for that many
@@ -61,8 +61,10 @@ _BUSES_910B = (0xC1, 0xC2, 0x81, 0x82, 0x01, 0x02, 0x41, 0x42)
 _CARDS_310P = (0, 32, 96, 32768, 32800, 32864)
 
 
-def healthy(generation: Generation, chips: int, now_s: int) -> HostState:
+def healthy(generation: Generation, chips: int, now_s: int, *, machine: int = 1) -> HostState:
     """A machine of `chips` healthy chips; `now_s` (seconds since the epoch) dates its link history.
+
+    `machine` is a word of every die id: two machines have no die in common.
 
     Raises StateError when there can be no such machine.
     """
@@ -76,11 +78,11 @@ def healthy(generation: Generation, chips: int, now_s: int) -> HostState:
         driver=model.version,
         dcmi=model.version,
         npu_smi=model.version,
-        devices=[_device(generation, model, phy, now_s) for phy in range(chips)],
+        devices=[_device(generation, model, phy, now_s, machine) for phy in range(chips)],
     )
 
 
-def _device(generation: Generation, model: _Model, phy: int, now_s: int) -> Device:
+def _device(generation: Generation, model: _Model, phy: int, now_s: int, machine: int) -> Device:
     card, chip = divmod(phy, model.chips_per_card)
     serial = 0x10000000 + phy
     return Device(
@@ -92,12 +94,13 @@ def _device(generation: Generation, model: _Model, phy: int, now_s: int) -> Devi
         chip_name=model.chip_name,
         pci=Pci(bus=_bus(generation, phy), domain=phy // 64, device=model.pci_device),
         board=Board(board_id=model.board_id, mainboard=model.mainboard),
-        die=Die(v=(serial, 1, 2, 3, 4), n=(serial, 5, 6, 7, 8)),
+        die=Die(v=(serial, machine, 2, 3, 4), n=(serial, 5, 6, 7, 8)),
         hbm=Hbm(total=model.hbm_mb, used=0 if not model.hbm_mb else 3445),
         ddr=Ddr(total=model.ddr_mb, used=model.ddr_used_mb),
         net=_net(phy, now_s) if model.roce else Net(net_health=6),
         hccs=Hccs(lanes=[4] * model.hccs_links, crc=[0] * model.hccs_links, retry=[0] * model.hccs_links),
         spod=Spod(sdid=0x01000000 + phy, size=384, server=4) if generation == "A3" else Spod(),
+        ub=Ub(ports=[0, 0, 0, 0, 1, 1, 1]) if generation == "950" else Ub(),
     )
 
 

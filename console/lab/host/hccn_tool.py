@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -15,6 +16,7 @@ from msgspec.structs import replace
 from console.lab.host.chip import Device, LinkChange, Net, Optical
 from console.lab.host.driver import STARTED, Driver, state_path
 from console.lab.host.state import HostState, StateError, load, locked, save
+from shared.commands import is_ipv4
 
 _NOT_READY_WAIT_S = 300
 _RECORDS_SHOWN = 10
@@ -31,6 +33,7 @@ _NET_HEALTH_WORDS = (
     "Unknown",
 )
 _OPTICAL_KEY = 21
+_PINGS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,7 @@ class Output:
 
 _NO_DEVICE = Output(stderr="Get invalid device id.\n", rc=4)
 _NO_COMMAND = Output(stderr="Get invalid major cmd.\nEnter [ hccn_tool -h ] for more details.\n", rc=3)
+_NO_PEER = Output(stderr="Get invalid ip address.\n", rc=4)
 _INCOMPLETE = Output(stderr="The total count of input parameters is wrong!\n", rc=4)
 _NOT_READY = Output(stderr="Get device health status failed!\n", rc=3)
 _NO_ADDRESS = Output(stderr="Get ipconf failed, because no ip was preset there!\n", rc=13)
@@ -57,20 +61,21 @@ def run(arguments: list[str], state: Path | None) -> Output:
         return Output(stderr=f"hccn_tool (lab): {exc}\n", rc=_NO_DEVICE.rc)
     command, number = _parse(arguments)
     device = _find(driver.state, number)
-    if command in _COMMANDS:
+    commands: dict[str, Callable[[HostState, Device], Output]] = {**_COMMANDS, "ping": partial(_ping, arguments)}
+    if command in commands:
         instead = driver.tool_rule("hccn_tool", command, device)
         if instead is not None:
             return Output(instead.stdout, instead.stderr, instead.rc)
     if "-g" not in arguments:
         return _INCOMPLETE
-    if command not in _COMMANDS:
+    if command not in commands:
         return _NO_COMMAND
     if device is None or not device.enumerated or driver.state.faults.init.ret != 0:
         return _NO_DEVICE
     if device.occupied or device.boot_status != STARTED:
         time.sleep(_NOT_READY_WAIT_S)
         return _NOT_READY
-    answer = _COMMANDS[command](driver.state, device)
+    answer = commands[command](driver.state, device)
     if command == "optical" and (any(device.net.optical.los) or any(device.net.optical.lol)):
         _clear_latches(driver, device.phy)
     return answer
@@ -181,6 +186,19 @@ def _lldp(_state: HostState, device: Device) -> Output:
     return Output(f"Port ID TLV\n\tIfname: {device.net.lldp.port}\nSystem Name TLV\n\t{device.net.lldp.sys}\n")
 
 
+def _ping(arguments: list[str], _state: HostState, device: Device) -> Output:
+    """`-ping -g address ADDRESS`: three packets, each answered or not."""
+    address = arguments[-1] if "address" in arguments[:-1] else ""
+    if not is_ipv4(address):
+        return _NO_PEER
+    if device.net.ip is None:
+        return _NO_ADDRESS
+    lost = device.net.link == "DOWN" or not {address, "*"}.isdisjoint(device.net.unreachable)
+    lines = [f"recv time out seq={n}" if lost else f"recv seq={n},time=0.080000ms" for n in range(_PINGS)]
+    summary = f"{_PINGS} packets transmitted, {0 if lost else _PINGS} received, {100 * lost:.2f}% packet loss"
+    return Output("\n".join([f"device {device.phy} PING {address}", *lines, summary]) + "\n")
+
+
 def _stat(_state: HostState, device: Device) -> Output:
     counters = dict.fromkeys(_STAT_KEYS, 0) | device.net.stat
     return Output("packet statistics:\n" + "".join(f"{key}:{count}\n" for key, count in counters.items()))
@@ -201,6 +219,16 @@ def _stat_keys() -> tuple[str, ...]:
 
 
 _STAT_KEYS = _stat_keys()
+
+
+def _ub_connect(state: HostState, device: Device) -> Output:
+    words = {1: "UP", 2: "PARTIAL UP", 3: "DOWN"}
+    ports = {number: words[port] for number, port in enumerate(device.ub.ports) if port in words}
+    if state.generation != "950" or not ports:
+        return Output(stderr="Command unsupported on this device.\n", rc=3)
+    whole = set(ports.values())
+    status = whole.pop() if whole <= {"UP"} or whole <= {"DOWN"} else "PARTIAL LINK"
+    return Output(f"link status : {status}\n" + "".join(f"port {number} : {word}\n" for number, word in ports.items()))
 
 
 def _optical(_state: HostState, device: Device) -> Output:
@@ -250,6 +278,7 @@ _COMMANDS: Mapping[str, Callable[[HostState, Device], Output]] = {
     "gateway": _gateway,
     "lldp": _lldp,
     "stat": _stat,
+    "ub_connect": _ub_connect,
     "optical": _optical,
 }
 

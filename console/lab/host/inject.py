@@ -4,7 +4,7 @@ Driver state and event go together, as in the real driver: a fault appears in th
 announced. `announce=False` is a lost event, which only polling can notice.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
@@ -133,6 +133,15 @@ def link(state: HostState, phy: int, up: bool, now_s: int, speed_mbps: int = 200
         return replace(device, net=net)
 
     return _change(state, phy, change)
+
+
+def unreachable(state: HostState, phy: int | None, addresses: Sequence[str]) -> HostState:
+    """From now on pings of the chip's port (None: of every port) to these addresses stay without a reply, and all
+    others get one. `*` is every address, nothing given ends it."""
+    phys = [device.phy for device in state.devices] if phy is None else [phy]
+    for number in phys:
+        state = _change(state, number, lambda d: replace(d, net=replace(d.net, unreachable=list(addresses))))
+    return state
 
 
 def events(state: HostState, enabled: bool) -> HostState:

@@ -3,6 +3,7 @@
 import os
 import shutil
 import time
+import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -34,8 +35,9 @@ class SimHost:
     def create(cls, directory: Path, generation: Generation = "910B", chips: int = 8) -> "SimHost":
         """A healthy host, in a directory that is made if need be. Raises StateError for an impossible machine and
         BuildError when the library does not compile."""
-        state = defaults.healthy(generation, chips, int(time.time()))
         host = cls(directory)
+        machine = zlib.crc32(str(host.directory).encode())
+        state = defaults.healthy(generation, chips, int(time.time()), machine=machine)
         host.directory.mkdir(parents=True, exist_ok=True)
         save(host.state_path, state)
         host._install(state)
@@ -110,6 +112,11 @@ class SimHost:
     def link(self, phy: int, up: bool) -> None:
         """The RoCE link of the chip goes up or down."""
         self.change(lambda state: inject.link(state, phy, up, int(time.time())))
+
+    def unreachable(self, phy: int | None, *addresses: str) -> None:
+        """The chip's port (None: every port) gets no reply from these addresses, `*` for all; none given: from all
+        again."""
+        self.change(lambda state: inject.unreachable(state, phy, addresses))
 
     def events(self, enabled: bool) -> None:
         """Whether fault events can be subscribed to; False also ends running subscriptions without a word."""

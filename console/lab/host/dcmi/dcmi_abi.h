@@ -37,6 +37,8 @@ enum { HEALTH_OK = 0, HEALTH_CRITICAL = 3, HEALTH_NOT_READ = 4 };
 #define PROCESSES_MAX 64
 #define CODE_TEXT_MIN 48
 #define HCCS_LINKS_MAX 16
+#define UB_PORTS 36
+#define VERSION_MIN 64
 
 struct dcmi_chip_info {
     unsigned char chip_type[32], chip_name[32], chip_ver[32];
@@ -115,6 +117,13 @@ struct dcmi_hccs_statistics_u64 {
     unsigned long long tx[HCCS_LINKS_MAX], rx[HCCS_LINKS_MAX], crc[HCCS_LINKS_MAX], retry[HCCS_LINKS_MAX], reserved[64];
 };
 
+enum { UB_NO_PORT = 0, UB_ALL_PORTS = 1, UB_SOME_PORTS = 2, UB_NOT_NEEDED = 3 };
+enum { UB_PORT_NONE = 0, UB_PORT_FULL = 1, UB_PORT_PARTIAL = 2, UB_PORT_INITIAL = 3 };
+
+struct dcmi_ub_port_link_status {
+    int all, port[UB_PORTS];
+};
+
 enum { FILTER_EVENT_ID = 1, FILTER_SEVERITY = 2, FILTER_NODE_TYPE = 4 };
 
 struct dcmi_event_filter {
@@ -159,6 +168,7 @@ static_assert(sizeof(struct dcmi_hccs_status) == 12, "hccs_status");
 static_assert(sizeof(struct dcmi_hccs_lanes) == 132, "hccs_lanes");
 static_assert(sizeof(struct dcmi_hccs_statistics) == 512, "hccs_statistics");
 static_assert(sizeof(struct dcmi_hccs_statistics_u64) == 1024, "hccs_statistics_u64");
+static_assert(sizeof(struct dcmi_ub_port_link_status) == 148, "ub_port_link_status");
 static_assert(sizeof(struct dcmi_event_filter) == 48, "event_filter");
 static_assert(sizeof(struct dcmi_fault_event) == 352, "fault_event");
 static_assert(sizeof(struct dcmi_event) == 360, "event");

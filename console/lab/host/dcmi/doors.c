@@ -40,6 +40,18 @@ READING(dcmi_get_device_pcie_info_v2, dcmiv2_get_device_pcie_info, read_pcie_inf
 READING(dcmi_get_mainboard_id, dcmiv2_get_mainboard_id, read_mainboard, unsigned)
 READING(dcmi_get_device_network_health, dcmiv2_get_device_network_health, read_network_health, int)
 
+READING(dcmi_get_device_compatibility, dcmiv2_get_device_compatibility, read_compatibility, int)
+
+DCMI_EXPORT int dcmi_get_device_component_static_version(int card, int chip, int component, unsigned char *out,
+    unsigned size)
+    DOOR(V1(dcmi_get_device_component_static_version), read_version(&call, component, out, size), out)
+
+DCMI_EXPORT int dcmiv2_get_device_component_static_version(int logic, int component, unsigned char *out, unsigned size)
+    DOOR(V2(dcmiv2_get_device_component_static_version), read_version(&call, component, out, size), out)
+
+DCMI_EXPORT int dcmiv2_get_ub_port_link_status(int logic, struct dcmi_ub_port_link_status *out)
+    DOOR(V2(dcmiv2_get_ub_port_link_status), read_ub_ports(&call, out), out)
+
 DCMI_EXPORT int dcmi_get_device_chip_info(int card, int chip, struct dcmi_chip_info *out)
     DOOR(V1(dcmi_get_device_chip_info), read_chip_info(&call, out), out)
 

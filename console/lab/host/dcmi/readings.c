@@ -210,6 +210,9 @@ int read_die(const struct call *call, int type, struct dcmi_die_id *out)
     if (ret == DCMI_OK && type == NDIE && call->state->generation == GENERATION_910B) {
         ret = DCMI_NOT_SUPPORTED;
     }
+    if (ret == DCMI_OK && type != DDIE && call->state->generation == GENERATION_950) {
+        ret = DCMI_NOT_SUPPORTED;
+    }
     if (ret == DCMI_OK) {
         memcpy(out->word, type == VDIE ? call->device->vdie : call->device->ndie, sizeof(out->word));
     }
@@ -305,6 +308,53 @@ static int read_hccs(const struct call *call, unsigned what, void *out, unsigned
         default:
             return DCMI_NOT_SUPPORTED;
     }
+}
+
+int read_ub_ports(const struct call *call, struct dcmi_ub_port_link_status *out)
+{
+    int ret = reach(call);
+    if (ret == DCMI_OK && call->device->ub_count == 0) { /* only some boards can tell */
+        ret = DCMI_NOT_SUPPORTED;
+    }
+    if (ret == DCMI_OK) {
+        int there = 0, linked = 0;
+        memset(out, 0, sizeof(*out));
+        for (int i = 0; i < call->device->ub_count; i++) {
+            out->port[i] = (int)call->device->ub_ports[i];
+            there += out->port[i] != UB_PORT_NONE;
+            linked += out->port[i] == UB_PORT_FULL || out->port[i] == UB_PORT_PARTIAL;
+        }
+        out->all = !call->device->ub_needed ? UB_NOT_NEEDED :
+            linked == 0 ? UB_NO_PORT : linked == there ? UB_ALL_PORTS : UB_SOME_PORTS;
+    }
+    return ret;
+}
+
+/* Of the many components of a chip only the one that passes for the firmware of its generation has a version. */
+int read_version(const struct call *call, int component, unsigned char *out, unsigned size)
+{
+    enum { COMPONENT_IMU = 8, COMPONENT_HILINK = 18 };
+    int ret = reach(call);
+    if (ret == DCMI_OK && size < VERSION_MIN) {
+        ret = DCMI_PARAMETER;
+    }
+    if (ret == DCMI_OK && component != (call->state->generation == GENERATION_910A ? COMPONENT_IMU : COMPONENT_HILINK)) {
+        ret = DCMI_NOT_SUPPORTED;
+    }
+    if (ret == DCMI_OK) {
+        snprintf((char *)out, size, "%s", call->device->firmware);
+    }
+    return ret;
+}
+
+/* Whether driver and firmware fit: 1 they do, 2 they do not, 3 not known. Only root may ask. */
+int read_compatibility(const struct call *call, int *out)
+{
+    int ret = call->state->root ? reach(call) : DCMI_NOT_PERMITTED;
+    if (ret == DCMI_OK) {
+        *out = call->device->compatibility;
+    }
+    return ret;
 }
 
 int read_info(const struct call *call, int main_command, unsigned what, void *out, unsigned *size)

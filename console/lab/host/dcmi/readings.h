@@ -22,6 +22,9 @@ int read_mainboard(const struct call *call, unsigned *out);
 int read_network_health(const struct call *call, int *out);
 int read_processes(const struct call *call, struct dcmi_proc_mem_info *out, int *count);
 int read_ip(const struct call *call, int port_type, struct dcmi_ip_addr *ip, struct dcmi_ip_addr *mask);
+int read_ub_ports(const struct call *call, struct dcmi_ub_port_link_status *out);
+int read_version(const struct call *call, int component, unsigned char *out, unsigned size);
+int read_compatibility(const struct call *call, int *out);
 int read_info(const struct call *call, int main_command, unsigned what, void *out, unsigned *size);
 
 #endif

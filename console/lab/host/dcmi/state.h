@@ -51,6 +51,11 @@ struct sim_device {
     unsigned hccs_lanes[HCCS_LINKS_MAX], hccs_crc[HCCS_LINKS_MAX], hccs_retry[HCCS_LINKS_MAX];
     int hccs_count;
     struct dcmi_spod_info spod;
+    bool ub_needed;
+    unsigned ub_ports[UB_PORTS];
+    int ub_count;
+    char firmware[48];
+    int compatibility;
 };
 
 struct sim_event {

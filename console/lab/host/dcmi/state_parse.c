@@ -204,6 +204,9 @@ static void read_links(struct reader *reader, const struct json *object, struct 
     device->spod.size = (unsigned)integer(reader, spod, "size", 0);
     device->spod.pod = (unsigned)integer(reader, spod, "pod", 0);
     device->spod.server = (unsigned)integer(reader, spod, "server", 0);
+    const struct json *ub = section(reader, object, "ub");
+    device->ub_needed = boolean(reader, ub, "needed", true);
+    device->ub_count = numbers(reader, ub, "ports", device->ub_ports, UB_PORTS);
 }
 
 static void read_device(struct reader *reader, const struct json *object, struct sim_device *device)
@@ -222,6 +225,8 @@ static void read_device(struct reader *reader, const struct json *object, struct
     device->comm_lost = boolean(reader, object, "comm_lost", false);
     device->boot_status = integer(reader, object, "boot_status", BOOT_STARTED);
     device->health = (unsigned)integer(reader, object, "health", 0);
+    string(reader, object, "firmware", device->firmware, sizeof(device->firmware));
+    device->compatibility = integer(reader, object, "compatibility", 1);
     read_codes(reader, object, device);
     read_processes(reader, object, device);
     read_hardware(reader, object, device);

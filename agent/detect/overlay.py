@@ -1,0 +1,95 @@
+"""The configuration files in force, laid over what ships: the rules that result, and where each of them comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from agent.detect import rules
+from agent.detect.complaints import WHOLE, Complaint, UnusableFile
+from agent.detect.rules import Kind, Parsed, Rules
+from shared.catalog import Catalogue
+
+
+class Override(msgspec.Struct, frozen=True):
+    """One rule that differs from what ships. file and key: where it stands. `builtin`: None where nothing ships."""
+
+    code: str
+    rule: Kind
+    value: Any
+    builtin: Any
+    file: str
+    key: str
+
+
+class Overlay:
+    """`take` the files as they change. A file that cannot be read keeps its last good content."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+        self._files: dict[str, Parsed] = {}
+        self._unusable: dict[str, Complaint] = {}
+
+    def take(self, files: Mapping[str, str | None]) -> list[Complaint]:
+        """The new content of the given files (None: the file is gone). Returns what is not used of them."""
+        new: list[Complaint] = []
+        for name, text in files.items():
+            self._unusable.pop(name, None)
+            if text is None:
+                self._files.pop(name, None)
+                continue
+            try:
+                self._files[name] = rules.parse(name, text, self._catalogue)
+            except UnusableFile as exc:
+                instead = "its last good content stays" if name in self._files else "what ships is"
+                why = f"{str(exc).removeprefix(f'{name}: ')}; {instead} in force"
+                self._unusable[name] = Complaint(name, WHOLE, why)
+                new.append(self._unusable[name])
+            else:
+                new += self._files[name].complaints
+        return new
+
+    @property
+    def rules(self) -> Rules:
+        merged = rules.builtin()
+        for parsed in self._files.values():
+            merged = parsed.rules.over(merged)
+        return merged
+
+    @property
+    def files(self) -> frozenset[str]:
+        """Names of the files that are there, usable or not."""
+        return frozenset(self._files.keys() | self._unusable.keys())
+
+    @property
+    def complaints(self) -> list[Complaint]:
+        """Everything in the present files that is not used."""
+        kept = [complaint for name, parsed in self._files.items() for complaint in parsed.complaints]
+        return [*self._unusable.values(), *kept]
+
+    def overrides(self) -> list[Override]:
+        """Each rule of the files that says something else than what ships, by file and place."""
+        return [
+            Override(code, kind, value, shipped, name, key)
+            for name, parsed in self._files.items()
+            for (kind, code), key in parsed.keys.items()
+            if (value := _value(parsed.rules, kind, code)) != (shipped := self._shipped(kind, code))
+        ]
+
+    def _shipped(self, kind: Kind, code: str) -> Any:
+        if kind == "level":
+            row = self._catalogue.lookup(code)
+            return row.level if row else None
+        return _value(rules.builtin(), kind, code)
+
+
+def _value(of: Rules, kind: Kind, code: str) -> Any:
+    match kind:
+        case "level":
+            return of.levels.get(code)
+        case "frequency":
+            return of.frequency.get(code)
+        case "duration":
+            return of.duration.get(code)
