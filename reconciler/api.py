@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol, get_args
 
+import msgspec
 from aiohttp import web
 
 from reconciler import views
+from reconciler.answers import (
+    Alive,
+    NodeAnswer,
+    NodeDetails,
+    NodeVerdict,
+    OpenFault,
+    PlanAnswer,
+    Ready,
+    RecoveryAnswer,
+    Warden,
+    Why,
+)
 from reconciler.core.actions import Plan
+from reconciler.core.coverage import Covered
+from reconciler.core.objects import FINISHED_PHASES, OPEN_PHASES
 from reconciler.core.state import State
 from reconciler.inbox import BadMessage
 from reconciler.metrics import Metrics
-from shared import aio
+from shared import aio, paging
 from shared.aio import Ticks
-from shared.web import Handler, json_response, list_response, metrics_handler, problem
+from shared.model import FaultLevel
+from shared.openapi import TEXT, Route, serve
+from shared.paging import BadToken, Cut
+from shared.web import Handler, Page, json_response, metrics_handler, problem
 from shared.web import application as web_application
+
+TITLE = "NPU Warden reconciler"
 
 
 class Source(Protocol):
@@ -43,67 +64,120 @@ class Source(Protocol):
 
 def application(source: Source) -> web.Application:
     """The routes of one replica."""
+    return web_application(serve(TITLE, routes(source)))
+
+
+def routes(source: Source) -> list[Route]:
+    """Every question a replica answers."""
     api = _Api(source)
-    return web_application(
-        [
-            web.get("/livez", api.livez),
-            web.get("/readyz", api.readyz),
-            web.get("/metrics", metrics_handler(source.metrics.registry)),
-            web.get("/v1/warden", api.leads(api.warden)),
-            web.get("/v1/nodes", api.leads(api.nodes)),
-            web.get("/v1/nodes/{node}", api.leads(api.node)),
-            web.get("/v1/faults", api.leads(api.faults)),
-            web.get("/v1/recoveries", api.recoveries),
-            web.get("/v1/plan", api.leads(api.plan)),
-            web.get("/v1/why", api.leads(api.why)),
-        ]
-    )
+    phases = tuple(sorted(OPEN_PHASES | FINISHED_PHASES))
+    levels = tuple(level.value for level in FaultLevel)
+    return [
+        Route("/livez", api.livez, "200 while every loop comes round in time, 503 with the late ones.", Alive),
+        Route("/readyz", api.readyz, "200 once the cluster has been read; names the leader.", Ready),
+        Route(
+            "/metrics", metrics_handler(source.metrics.registry), "Prometheus metrics, npuwarden_reconciler_*.", TEXT
+        ),
+        Route("/v1/warden", api.leads(api.warden), "What keeps the warden itself from acting.", Warden),
+        Route(
+            "/v1/nodes",
+            api.leads(api.nodes),
+            "All nodes of the cluster, by name.",
+            Page[NodeAnswer],
+            query={"verdict": get_args(NodeVerdict), **paging.QUERY},
+        ),
+        Route(
+            "/v1/nodes/{node}",
+            api.leads(api.node),
+            "One node, and what came from it and was not used.",
+            NodeDetails,
+            parameters={"node": "name of the node"},
+        ),
+        Route(
+            "/v1/faults",
+            api.leads(api.faults),
+            "All open faults, by node and id.",
+            Page[OpenFault],
+            query={"node": None, "level": levels, "code": None, **paging.QUERY},
+        ),
+        Route(
+            "/v1/recoveries",
+            api.recoveries,
+            "All recoveries, the newest first. Every replica answers.",
+            Page[RecoveryAnswer],
+            query={"namespace": None, "phase": phases, "state": ("open", "finished"), **paging.QUERY},
+        ),
+        Route("/v1/plan", api.leads(api.plan), "What would be done now, and everything that is refused.", PlanAnswer),
+        Route(
+            "/v1/why",
+            api.leads(api.why),
+            "The chain of evidence about one node, pod (namespace/name) or workload (namespace/name[/instance]).",
+            Why,
+            query={"node": None, "pod": None, "workload": None},
+        ),
+        Route(
+            "/v1/coverage",
+            api.coverage,
+            "Every workload with NPUs, whether a fault of it would be handled, and what it lacks.",
+            Page[Covered],
+            query={"namespace": None, "only": ("gaps",), **paging.QUERY},
+        ),
+    ]
 
 
 class _Api:
     def __init__(self, source: Source) -> None:
         self._source = source
+        self._surveying = asyncio.Lock()
 
     def leads(self, answer: Callable[[web.Request, State, Plan], web.Response]) -> Handler:
         """Answer from the leader's newest state, or say who leads."""
 
         async def handler(request: web.Request) -> web.Response:
             newest = self._source.newest()
-            if newest is None:
-                leader = self._source.leader() or "nobody"
-                return problem(503, "This replica does not lead", f"{leader} leads now; ask that replica, or try again")
-            return answer(request, *newest)
+            return self._no_leader() if newest is None else answer(request, *newest)
 
         return handler
 
+    def _no_leader(self) -> web.Response:
+        leader = self._source.leader() or "nobody"
+        return problem(503, "This replica does not lead", f"{leader} leads now; ask that replica, or try again")
+
     async def livez(self, _request: web.Request) -> web.Response:
         late = self._source.ticks.late()
-        return problem(503, "A loop is late", "; ".join(late)) if late else json_response({"ok": True})
+        return problem(503, "A loop is late", "; ".join(late)) if late else json_response(Alive())
 
     async def readyz(self, _request: web.Request) -> web.Response:
         missing = self._source.not_synced()
         if missing:
             return problem(503, "Not synced", f"not read from the API server yet: {', '.join(missing)}")
-        return json_response({"ok": True, "leader": self._source.leader()})
-
-    async def recoveries(self, _request: web.Request) -> web.Response:
-        return list_response(views.recoveries(self._source.watched()))
+        return json_response(Ready(True, self._source.leader()))
 
     def warden(self, _request: web.Request, state: State, _plan: Plan) -> web.Response:
         return json_response(views.warden(state, self._source.leader(), self._source.policy_error()))
 
-    def nodes(self, _request: web.Request, state: State, _plan: Plan) -> web.Response:
-        return list_response(views.nodes(state, aio.now()))
+    def nodes(self, request: web.Request, state: State, _plan: Plan) -> web.Response:
+        found = views.nodes(state, aio.now(), request.query.get("verdict"))
+        return _paged(request, lambda cut: cut.page(found, lambda node: (node.name,)))
 
     def node(self, request: web.Request, state: State, _plan: Plan) -> web.Response:
         name = request.match_info["node"]
         if name not in state.nodes and name not in state.heard:
             return problem(404, "No such node", f"neither the cluster nor any agent knows {name!r}")
-        shown = views.node(state, name, aio.now())
-        return json_response({**shown, "bad_messages": [b for b in self._source.bad_messages() if b.node == name]})
+        shown = msgspec.structs.asdict(views.node(state, name, aio.now()))
+        bad = [message for message in self._source.bad_messages() if message.node == name]
+        return json_response(NodeDetails(**shown, bad_messages=bad))
 
-    def faults(self, _request: web.Request, state: State, _plan: Plan) -> web.Response:
-        return list_response(views.faults(state))
+    def faults(self, request: web.Request, state: State, _plan: Plan) -> web.Response:
+        asked = request.query
+        found = views.faults(state, asked.get("node"), asked.get("level"), asked.get("code"))
+        return _paged(request, lambda cut: cut.page(found, lambda fault: (fault.node, fault.id)))
+
+    async def recoveries(self, request: web.Request) -> web.Response:
+        asked, which = request.query, request.query.get("state")
+        is_open = None if which is None else which == "open"
+        found = views.recoveries(self._source.watched(), asked.get("namespace"), asked.get("phase"), is_open=is_open)
+        return _paged(request, lambda cut: cut.page(found, views.recovery_key, newest_first=True))
 
     def plan(self, _request: web.Request, _state: State, plan: Plan) -> web.Response:
         return json_response(views.plan(plan, aio.now()))
@@ -119,9 +193,27 @@ class _Api:
             case "pod":
                 found = views.why_pod(state, plan, name, now)
             case _:
-                found = views.why_workload(state, plan, name)
+                found = views.why_workload(state, plan, name, now)
         if found is None:
             meant = views.similar(state, name)
             hint = f"; known: {', '.join(meant)}" if meant else ""
             return problem(404, f"No such {kind}", f"nothing is known of {kind} {name!r}{hint}")
         return json_response(found)
+
+    async def coverage(self, request: web.Request) -> web.Response:
+        newest = self._source.newest()
+        if newest is None:
+            return self._no_leader()
+        # Seconds of work in a large cluster: in a thread, so that the lease is renewed meanwhile, and one at a time.
+        namespace, gaps_only, state = request.query.get("namespace"), "only" in request.query, newest[0]
+        async with self._surveying:
+            rows = await asyncio.to_thread(views.coverage, state, aio.now(), namespace, gaps_only=gaps_only)
+        return _paged(request, lambda cut: cut.page(rows, lambda row: (row.namespace, row.workload, *row.units)))
+
+
+def _paged(request: web.Request, answer: Callable[[Cut], Page[Any]]) -> web.Response:
+    try:
+        cut = Cut.of(request)
+    except BadToken as exc:
+        return problem(400, "Bad query", str(exc))
+    return json_response(answer(cut))

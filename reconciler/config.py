@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import os
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import msgspec
 
 from reconciler.core.policy import Policy
 from shared.config import ConfigError, load_toml
+from shared.http_server import parse_listen
 from shared.names import NAMESPACE
-from shared.web import parse_listen
+from shared.redis_url import FILE_KEYS, RedisSettings
 
 log = logging.getLogger(__name__)
 
@@ -28,29 +28,6 @@ class KubeConfig(_Table, frozen=True):
     namespace: str = NAMESPACE
 
 
-class RedisConfig(_Table, frozen=True):
-    """url: redis:// or rediss:// (TLS, checked against ca_file where given). The password is a file's content."""
-
-    url: str = "redis://127.0.0.1:6379/0"
-    username: str | None = None
-    password_file: str | None = None
-    ca_file: str | None = None
-
-    def __post_init__(self) -> None:
-        try:
-            parts = urlsplit(self.url)
-            usable = parts.scheme in ("redis", "rediss") and bool(parts.hostname) and (parts.port or 0) >= 0
-        except ValueError:
-            usable = False
-        if not usable:
-            raise ValueError(f"url: {_without_password(self.url)!r} is not redis://HOST:PORT/DB or rediss://...")
-
-    @property
-    def shown(self) -> str:
-        """The URL for logs: without what stands before the @."""
-        return _without_password(self.url)
-
-
 class HttpConfig(_Table, frozen=True):
     listen: str = ":9466"
 
@@ -59,12 +36,14 @@ class HttpConfig(_Table, frozen=True):
 
 
 class ReconcilerConfig(_Table, frozen=True):
-    """The whole of reconciler.toml. policy: path of policy.toml; None = the defaults."""
+    """The whole of reconciler.toml. policy: path of policy.toml; None = the defaults. decisions: path of the decision
+    log, JSON lines; None = it is not kept."""
 
     kube: KubeConfig = KubeConfig()
-    redis: RedisConfig = RedisConfig()
+    redis: RedisSettings = RedisSettings()
     http: HttpConfig = HttpConfig()
     policy: str | None = None
+    decisions: str | None = None
 
 
 def load_config(path: Path | None) -> ReconcilerConfig:
@@ -80,10 +59,9 @@ def load_config(path: Path | None) -> ReconcilerConfig:
     return replace(
         config,
         policy=beside(config.policy),
+        decisions=beside(config.decisions),
         kube=replace(config.kube, kubeconfig=beside(config.kube.kubeconfig)),
-        redis=replace(
-            config.redis, password_file=beside(config.redis.password_file), ca_file=beside(config.redis.ca_file)
-        ),
+        redis=replace(config.redis, **{key: beside(getattr(config.redis, key)) for key in FILE_KEYS}),
     )
 
 
@@ -128,8 +106,3 @@ class PolicyFile:
         except OSError:
             return None
         return seen.st_mtime_ns, seen.st_ino
-
-
-def _without_password(url: str) -> str:
-    scheme, sep, rest = url.partition("://")
-    return f"{scheme}{sep}{rest.rpartition('@')[2]}"

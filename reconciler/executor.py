@@ -26,6 +26,8 @@ REQUEST_TIMEOUT_S = 5.0
 AT_ONCE = 32
 BACKOFF_S = (0.2, 30.0)
 FORGET_AFTER_S = 120.0
+_TAKEN = Reply(202)
+"""The answer to a call that is carried out aside."""
 CRASH_AT = "NPUWARDEN_CRASH_AT"
 """Test hook: the process dies, as if by SIGKILL, right after the named point of a recovery (see `_crash_point`)."""
 
@@ -44,7 +46,7 @@ class Executor:
     """send: the API server. steps: an action's calls. outcome: told what came of each action, before the next begins.
 
     valid_until: monotonic second after which this replica's lease may have passed on; no write begins later than a
-    request's time-out before it.
+    request's time-out before it. aside: takes the calls that no step waits for.
     """
 
     def __init__(
@@ -53,9 +55,10 @@ class Executor:
         steps: Callable[[Action], Step],
         outcome: Callable[[Action, Outcome], None],
         valid_until: Callable[[], float],
+        aside: Callable[[Call], None],
         metrics: Metrics,
     ) -> None:
-        self._client, self._steps, self._outcome = client, steps, outcome
+        self._client, self._steps, self._outcome, self._aside = client, steps, outcome, aside
         self._valid_until, self._metrics = valid_until, metrics
         self._waiting: dict[str, list[Action]] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
@@ -142,6 +145,10 @@ class Executor:
         try:
             call = next(step)
             while True:
+                if call.aside:
+                    self._aside(call)
+                    call = step.send(_TAKEN)
+                    continue
                 if call.method != "GET" and time.monotonic() > self._valid_until() - REQUEST_TIMEOUT_S:
                     return Outcome(False, "lease", "the lease may pass on before this write ends"), 0.0
                 reply = await self._client.send(call, timeout_s=REQUEST_TIMEOUT_S)

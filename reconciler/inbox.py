@@ -12,23 +12,20 @@ import logging
 import random
 import time
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any
 
 import msgspec
-import redis.asyncio
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-from redis.credentials import CredentialProvider
 from redis.exceptions import RedisError
 
-from reconciler.config import RedisConfig
+from reconciler.allowance import EVERY_S, Allowance
 from reconciler.metrics import Metrics
 from shared import wire
 from shared.aio import Ticks
 from shared.model import NodeReport
 from shared.names import EVENTS_STREAM, report_key
+from shared.redis_client import connect
+from shared.redis_url import RedisSettings
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +61,7 @@ class Inbox:
 
     def __init__(
         self,
-        config: RedisConfig,
+        config: RedisSettings,
         nodes: Callable[[], Collection[str]],
         accept: Callable[[NodeReport], str | None],
         metrics: Metrics,
@@ -79,6 +76,7 @@ class Inbox:
         self.bad: OrderedDict[str, BadMessage] = OrderedDict()
         self._digests: dict[str, int] = {}
         self._said: dict[str, float] = {}
+        self._allowance = Allowance()
         self._chunks: deque[list[str]] = deque()
         self._next_sweep = 0.0
         self._swept = False
@@ -94,7 +92,7 @@ class Inbox:
         """For ever; ends by cancellation only."""
         self._ticks.expect(LOOP, within_s=LATE_S)
         try:
-            async with self._client() as client:
+            async with contextlib.aclosing(connect(self._config, timeout_s=ANSWER_TIMEOUT_S)) as client:
                 while True:
                     try:
                         await self._session(client)
@@ -106,26 +104,6 @@ class Inbox:
         finally:
             self._ticks.forget(LOOP)
             self._metrics.redis_up.set(0)
-
-    @contextlib.asynccontextmanager
-    async def _client(self) -> AsyncIterator[Any]:
-        options: dict[str, Any] = {"ssl_ca_certs": self._config.ca_file} if self._config.ca_file else {}
-        if self._config.password_file:
-            options["credential_provider"] = _PasswordFile(self._config.username, Path(self._config.password_file))
-        elif self._config.username:
-            options["username"] = self._config.username
-        client = redis.asyncio.Redis.from_url(
-            self._config.url,
-            # Its own time-out uses asyncio.wait_for, which loses a cancellation in Python 3.11; see _answer.
-            socket_timeout=None,
-            socket_connect_timeout=ANSWER_TIMEOUT_S,
-            retry=Retry(NoBackoff(), 0),  # retries are this loop's: it must know of every failure
-            **options,
-        )
-        try:
-            yield client
-        finally:
-            await client.aclose()
 
     async def _session(self, client: Any) -> None:
         """From connecting to the first error."""
@@ -139,7 +117,9 @@ class Inbox:
             self._alive_at = time.monotonic()
             for _, entries in answer or ():
                 position = entries[-1][0]
-                await self._read(client, self._named(entries))
+                await self._read(client, [node for node in self._named(entries) if self._may_read(node)])
+            if late := self._allowance.due(time.monotonic()):
+                await self._read(client, late)
             if self._chunks:
                 await self._read(client, self._chunks.popleft())
                 if not self._chunks:
@@ -151,6 +131,7 @@ class Inbox:
         known = list(self._nodes())
         for node in self._digests.keys() - set(known):
             del self._digests[node]
+        self._allowance.keep(set(known), time.monotonic())
         self._chunks = deque(known[i : i + CHUNK] for i in range(0, len(known), CHUNK))
         self._next_sweep = time.monotonic() + self._sweep_s
         if not known:
@@ -196,6 +177,14 @@ class Inbox:
                 self._metrics.rejected.labels("unknown-node").inc()
         return list(named)
 
+    def _may_read(self, node: str) -> bool:
+        """Whether the stream's word is followed at once; an agent that says too much is read at its own pace."""
+        if self._allowance.take(node, time.monotonic()):
+            return True
+        what = f"its agent announces more than a change every {EVERY_S:g} s: its report is read no oftener"
+        self._keep_aside(f"{EVENTS_STREAM} {node}", node, "flooding", what, b"")
+        return False
+
     async def _read(self, client: Any, nodes: list[str]) -> None:
         for start in range(0, len(nodes), CHUNK):
             chunk = nodes[start : start + CHUNK]
@@ -232,20 +221,6 @@ class Inbox:
         if time.monotonic() - self._said.get(reason, -SAY_EVERY_S) >= SAY_EVERY_S:
             self._said[reason] = time.monotonic()
             log.warning("%s: not used (%s): %s. The node's last good report stays in force", source, reason, message)
-
-
-class _PasswordFile(CredentialProvider):
-    """Reads the file at every connect, so that a rotated password needs no restart."""
-
-    def __init__(self, username: str | None, path: Path) -> None:
-        self._username, self._path = username, path
-
-    def get_credentials(self) -> tuple[str] | tuple[str, str]:
-        password = self._path.read_text(encoding="utf-8").strip()
-        return (self._username, password) if self._username else (password,)
-
-    async def get_credentials_async(self) -> tuple[str] | tuple[str, str]:
-        return self.get_credentials()
 
 
 async def _answer(command: Awaitable[Any]) -> Any:

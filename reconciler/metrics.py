@@ -28,8 +28,11 @@ class Metrics:
         self.plan_seconds = histogram("plan_seconds", "time to make one plan", (0.001, 0.005, 0.02, 0.1, 0.5, 2, 10))
         self.holds = gauge("holds", "subjects the newest plan refuses to touch, by reason", "reason")
         self.actions = counter("actions", "actions carried out, by kind and outcome", "kind", "outcome")
+        self.lost_decisions = counter("lost_decision_lines", "lines of the decision log that could not be written")
+        self.paused = gauge("paused", "1 while a person has paused the warden")
         self.queue = gauge("queue", "actions that wait or run")
         self.backing_off = gauge("backing_off", "objects whose last action failed and is tried again later")
+        self.events = counter("events", "writes of Kubernetes Events, by what came of them", "outcome")
         self.report_to_taint_seconds = histogram(
             "report_to_taint_seconds",
             "from the report that showed a fault to the taint read back",
@@ -44,4 +47,5 @@ class Metrics:
         self.watch_events = counter("watch_events", "changes received from a watch", "kind")
         self.relists = counter("relists", "full lists read", "kind")
         self.bad_objects = counter("bad_objects", "objects of the API server that could not be read", "kind")
+        self.commands = counter("commands", "commands for agents, by kind and result", "kind", "result")
         self.policy_reloads = counter("policy_reloads", "policy files read, by outcome", "outcome")

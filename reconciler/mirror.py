@@ -13,6 +13,7 @@ from reconciler.core import fold
 from reconciler.core.actions import Action, Isolate
 from reconciler.core.calls import Outcome
 from reconciler.core.fold import BadObject
+from reconciler.core.rejections import remember
 from reconciler.core.state import Memory, World
 from reconciler.metrics import Metrics
 from shared import aio
@@ -36,6 +37,8 @@ class Mirror:
         world.heard.clear()
         world.retired_sessions.clear()
         world.memory = Memory()
+        for pod in world.pods.values():
+            remember(world.memory, pod)
         world.reports_ok = False
         self.changed.set()
 
@@ -104,4 +107,4 @@ class Mirror:
 
 
 def _said(report: NodeReport) -> tuple[object, ...]:
-    return report.session, report.chips, report.faults, report.unknown
+    return report.session, report.chips, report.faults, report.unknown, report.drill

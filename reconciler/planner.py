@@ -11,11 +11,11 @@ import dataclasses
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from reconciler.core import fold
-from reconciler.core.actions import Plan
+from reconciler.core.actions import Hold, Plan
 from reconciler.core.plan import plan
 from reconciler.core.state import Memory, State
 from reconciler.executor import Executor
@@ -23,6 +23,7 @@ from reconciler.metrics import Metrics
 from reconciler.mirror import Mirror
 from shared import aio
 from shared.aio import Ticks
+from shared.model import Instant
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +36,7 @@ FAILED_PAUSE_S = 1.0
 
 class Planner:
     """reports_ok, watch_ok: whether silence, and whether the mirror of the cluster, can be relied on right now.
+    held: told the refusals of each plan.
 
     `state` and `plan`: the newest of each, for those who ask. Owned by one task that runs `run` while this replica
     leads.
@@ -46,11 +48,12 @@ class Planner:
         executor: Executor,
         reports_ok: Callable[[], bool],
         watch_ok: Callable[[], bool],
+        held: Callable[[Sequence[Hold], Instant], None],
         metrics: Metrics,
         ticks: Ticks,
     ) -> None:
         self._mirror, self._executor = mirror, executor
-        self._reports_ok, self._watch_ok = reports_ok, watch_ok
+        self._reports_ok, self._watch_ok, self._held = reports_ok, watch_ok, held
         self._metrics, self._ticks = metrics, ticks
         self._observed: set[str] = set()
         self.state: State | None = None
@@ -85,6 +88,7 @@ class Planner:
             self._metrics.failed_plans.inc()
             return FAILED_PAUSE_S
         self._executor.take(self.plan.actions, as_of=now.mono)
+        self._held(self.plan.holds, now)
         self._say_observed(self.plan)
         self._count(now.mono)
         took_s = time.monotonic() - started
@@ -111,6 +115,7 @@ class Planner:
 
     def _count(self, now: float) -> None:
         world, metrics = self._mirror.world, self._metrics
+        metrics.paused.set(world.paused is not None)
         metrics.holds.clear()
         for reason, count in Counter(hold.reason for hold in self.plan.holds).items():
             metrics.holds.labels(reason).set(count)

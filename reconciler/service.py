@@ -6,17 +6,21 @@ import asyncio
 import contextlib
 import logging
 import signal
-import socket
-import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
+from reconciler.announcer import Announcer
 from reconciler.api import application
+from reconciler.commander import Commander
 from reconciler.config import PolicyFile, ReconcilerConfig
-from reconciler.core.actions import Plan
+from reconciler.core.actions import Action, Hold, Plan
+from reconciler.core.calls import Outcome
 from reconciler.core.resources import WATCHED
 from reconciler.core.state import State, World
 from reconciler.core.steps import steps_for
+from reconciler.decisions import Decisions
 from reconciler.executor import REQUEST_TIMEOUT_S, Executor
+from reconciler.identity import identity
 from reconciler.inbox import BadMessage, Inbox
 from reconciler.kube.client import KubeClient, connected
 from reconciler.kube.lease import Lease
@@ -27,7 +31,8 @@ from reconciler.planner import Planner
 from shared import aio, catalog
 from shared.aio import Ticks, periodic
 from shared.config import ConfigError
-from shared.web import serving
+from shared.http_server import serving
+from shared.model import Instant
 
 log = logging.getLogger(__name__)
 
@@ -40,8 +45,10 @@ class Service:
     """One replica. `run` until `stop` is set; leads whenever the lease is its own."""
 
     def __init__(self, config: ReconcilerConfig, client: KubeClient, policy: PolicyFile) -> None:
-        self.holder = f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
+        me = identity()
+        self.holder = me.holder
         self.metrics, self.ticks = Metrics(), Ticks()
+        self.decisions = Decisions(Path(config.decisions) if config.decisions else None, self.holder, self.metrics)
         self._config, self._client, self._policy = config, client, policy
         known = catalog.load().rows().values()
         network_codes = frozenset(row.code for row in known if row.kind == "chip-network")
@@ -53,6 +60,7 @@ class Service:
             self.metrics,
             self.ticks,
             namespace=config.kube.namespace,
+            succeeds=me.succeeds,
             request_timeout_s=REQUEST_TIMEOUT_S,
         )
         self.inbox: Inbox | None = None
@@ -63,6 +71,7 @@ class Service:
     async def run(self, stop: asyncio.Event) -> None:
         """Every loop until `stop`; a loop that dies ends all of them and raises here."""
         async with contextlib.AsyncExitStack() as stack:
+            stack.enter_context(self.decisions.writing())
             listen = self._config.http.listen
             try:
                 self.port = await stack.enter_async_context(serving(application(self), listen))
@@ -116,24 +125,39 @@ class Service:
     async def _lead(self) -> None:
         self.mirror.begin(self.holder, aio.now())
         inbox = Inbox(self._config.redis, self._known_nodes, self.mirror.accept, self.metrics, self.ticks)
+        announcer = Announcer(self._client, self.metrics, self.ticks)
+
+        def held_back(holds: Sequence[Hold], now: Instant) -> None:
+            self.decisions.held(holds, now)
+            if (newest := self.newest()) is not None:
+                announcer.refused(newest[0], holds, now)
+
         executor = Executor(
             self._client,
             lambda action: steps_for(action, self.holder, aio.now()),
-            self.mirror.outcome,
+            self._came_of,
             lambda: self.lease.valid_until,
+            announcer.say,
             self.metrics,
         )
-        planner = Planner(self.mirror, executor, lambda: inbox.ok, self.watch_ok, self.metrics, self.ticks)
+        planner = Planner(self.mirror, executor, lambda: inbox.ok, self.watch_ok, held_back, self.metrics, self.ticks)
+        commander = Commander(self._config.redis, lambda: planner.state, self.metrics, self.ticks)
         self.inbox = inbox
         try:
             async with asyncio.TaskGroup() as group:
+                group.create_task(announcer.run(), name="announcer")
                 group.create_task(inbox.run(), name="inbox")
+                group.create_task(commander.run(), name="commander")
                 await inbox.tried.wait()
                 self.planner = planner
                 group.create_task(planner.run(), name="planner")
         finally:
             self.inbox = self.planner = None
             await executor.close()
+
+    def _came_of(self, action: Action, outcome: Outcome) -> None:
+        self.decisions.done(action, outcome, aio.now())
+        self.mirror.outcome(action, outcome)
 
     def _known_nodes(self) -> list[str]:
         return list(self.mirror.world.nodes)

@@ -16,7 +16,7 @@ that is due then, when the next `run_until` begins.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import msgspec
 
@@ -33,6 +33,7 @@ from console.scenario.virtual_warden import Warden
 from reconciler.core.actions import Hold
 from reconciler.core.objects import FINISHED_PHASES
 from reconciler.core.policy import Policy
+from reconciler.core.resources import RETRY_LEDGER
 from reconciler.core.retries import left
 from reconciler.core.units import Index
 from reconciler.core.why import verdicts
@@ -51,6 +52,10 @@ IDLE_STEP_S = 5.0
 """and so often while none is: as the daemon does."""
 
 
+VOLCANO = ({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": RETRY_LEDGER.namespace}},)
+"""What stands wherever Volcano does: the namespace for the retry ledger."""
+
+
 class NoSuchObject(LookupError):
     """A step names an object (or a kind) that is not there."""
 
@@ -67,6 +72,9 @@ class VirtualCluster:
     an object of a kind the lab does not serve.
     """
 
+    warden_type: ClassVar[type[Warden]] = Warden
+    """Whose hand is in the cluster: tests put one in its place that looks on at every call."""
+
     def __init__(
         self,
         objects: Sequence[Object],
@@ -76,10 +84,10 @@ class VirtualCluster:
     ) -> None:
         self.clock = Clock()
         self.store = Store(self.clock.wall)
-        for obj in objects:
+        for obj in [*VOLCANO, *objects]:
             self.store.load(obj)
         self.pods = PodLife(self.store, self.clock, recreate)
-        self.warden = Warden(self.store, self.clock, policy or Policy())
+        self.warden = self.warden_type(self.store, self.clock, policy or Policy())
         self.agents = Agents(self.clock, self.warden.hear)
         self._recoveries: dict[str, Object] = {}
         self._events: list[str] = []

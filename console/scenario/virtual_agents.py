@@ -24,6 +24,8 @@ class _Agent:
     faults: tuple[Fault, ...] = ()
     unknown: tuple[Unknown, ...] = ()
     silent: bool = False
+    boots: int = 1
+    version: str = VERSION
     seq: int = 0
     outbox: list[FaultEvent] = field(default_factory=list)
     stored: NodeReport | None = None
@@ -48,6 +50,14 @@ class Agents:
         agent.outbox += [FaultEvent("cleared", fault, wall) for fault in before if fault not in now]
         agent.faults, agent.unknown, agent.silent = tuple(now.values()), tuple(unknown), False
         self._send(agent)
+
+    def reboot(self, node: str) -> None:
+        """The node has booted once more: said with the next report."""
+        self._agents[node].boots += 1
+
+    def upgrade(self, node: str, version: str) -> None:
+        """The node's agent is of another version from now on: said with the next report."""
+        self._agents[node].version = version
 
     def knows(self, node: str) -> bool:
         """Whether this node has ever had an agent."""
@@ -93,9 +103,9 @@ class Agents:
             node=agent.node,
             session=f"session-of-{agent.node}",
             seq=agent.seq,
-            boot_id=f"boot-of-{agent.node}",
+            boot_id=f"boot-{agent.boots}-of-{agent.node}",
             at=self._clock.wall(),
-            agent=AgentInfo(version=VERSION),
+            agent=AgentInfo(version=agent.version),
             machine=Machine(generation="910B"),
             chips=_chips(agent),
             faults=agent.faults,

@@ -185,9 +185,9 @@ class Warden:
 
 
 def _watched(resource: Resource, obj: dict[str, Any]) -> bool:
-    """Whether the watch of this row shows the object: some rows watch one object by name."""
+    """Whether the watch of this row shows the object: some rows watch one object by name, or by a label."""
     metadata = obj["metadata"]
-    return resource.name in (None, metadata["name"]) and resource.namespace in (None, metadata.get("namespace"))
+    return resource.shows(metadata.get("namespace", ""), metadata["name"], metadata.get("labels") or {})
 
 
 def _verb(call: Call, target: Target) -> str:

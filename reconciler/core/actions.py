@@ -6,9 +6,10 @@ Refusals are outputs too (`Hold`): every unit and node that is left alone says w
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from reconciler.core.objects import Node, Recovery, RecoverySpec, RecoveryStatus, WorkloadRef
+from reconciler.core.objects import ConfigMap, Node, Recovery, RecoverySpec, RecoveryStatus, WorkloadRef
 from reconciler.core.state import Record, Wanted
 
 
@@ -131,6 +132,100 @@ class DeletePods:
 
 
 @dataclass(frozen=True, slots=True)
+class Mark:
+    """The annotation `huawei.com/pod-status` of one pod, this incarnation: the value to set, or None = take it off."""
+
+    pod: str
+    uid: str
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """Mark pods of one claimed Recovery for the operator that restarts them, after the same last look as a delete.
+
+    nodes, owners: as in DeletePods. A mark is set only while the operator runs.
+    """
+
+    recovery: Recovery
+    marks: tuple[Mark, ...]
+    nodes: tuple[str, ...]
+    owners: tuple[WorkloadRef, ...]
+
+    @property
+    def key(self) -> str:
+        return f"Recovery/{self.recovery.metadata.key}"
+
+
+@dataclass(frozen=True, slots=True)
+class WriteLedger:
+    """Set keys of the retry ledger's ConfigMap, in this resourceVersion only; version None: there is none yet."""
+
+    version: str | None
+    data: Mapping[str, str]
+
+    @property
+    def key(self) -> str:
+        return "RetryLedger"
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnCharge:
+    """Hardware has turned out to be the cause of a charged restart: its cause is rewritten, the retry given back."""
+
+    recovery: Recovery
+    spec: RecoverySpec
+    status: RecoveryStatus
+
+    @property
+    def key(self) -> str:
+        return f"Recovery/{self.recovery.metadata.key}"
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """An Event on a workload about a pod that is only to be told of. pod: its UID."""
+
+    pod: str
+    namespace: str
+    workload: WorkloadRef
+    reason: str
+    message: str
+
+    @property
+    def key(self) -> str:
+        return f"Told/{self.pod}"
+
+
+@dataclass(frozen=True, slots=True)
+class Prune:
+    """Remove one finished Recovery, in this version only: the journal keeps the newest of each unit."""
+
+    recovery: Recovery
+
+    @property
+    def key(self) -> str:
+        return f"Recovery/{self.recovery.metadata.key}"
+
+
+@dataclass(frozen=True, slots=True)
+class KeepSeparations:
+    """Set entries (JSON by die id) in the list of separated dies, take others off. config: None = there is none yet."""
+
+    config: ConfigMap | None
+    entries: Mapping[str, str]
+    over: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        return "SeparatedDies"
+
+
+BOOKKEEPING = (KeepRecord, SetCondition, WriteLedger, Tell, Prune, KeepSeparations)
+"""Actions that touch neither work nor where it may go."""
+
+
+@dataclass(frozen=True, slots=True)
 class Hold:
     """A refusal: `subject` (unit or node) is left as it is, `reason` is one of the words of docs/reasons.md."""
 
@@ -139,7 +234,22 @@ class Hold:
     message: str
 
 
-Action = Isolate | KeepRecord | Release | SetCondition | OpenRecovery | Claim | Progress | DeletePods
+Action = (
+    Isolate
+    | KeepRecord
+    | Release
+    | SetCondition
+    | OpenRecovery
+    | Claim
+    | Progress
+    | DeletePods
+    | HandOver
+    | WriteLedger
+    | ReturnCharge
+    | Tell
+    | KeepSeparations
+    | Prune
+)
 
 
 @dataclass(frozen=True, slots=True)

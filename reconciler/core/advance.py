@@ -6,9 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from reconciler.core import clock
+from reconciler.core.holddown import hold_down_s
 from reconciler.core.judge import judge
+from reconciler.core.ration import MINUTE_S, deletes_of_late
+from reconciler.core.rejections import forget
 from reconciler.core.state import Wanted, World
-from reconciler.core.taints import current_want, record_of
+from reconciler.core.taints import ON_PROBATION, current_want, record_of
+from reconciler.core.telling import forget_told
 from shared.model import Instant
 
 FORGET_NODE_S = 3600.0
@@ -18,15 +22,22 @@ FORGET_NODE_S = 3600.0
 def advance(world: World, now: Instant) -> None:
     """Let memory follow the clock: since when a node is not ready, a fault is open, an isolation was last wanted."""
     memory = world.memory
+    if world.paused_until is not None and now.wall >= world.paused_until:
+        world.paused = world.paused_until = None
     if not world.reports_ok:
         memory.reports_since = None
     elif memory.reports_since is None:
         memory.reports_since = now.mono
     for name in [n for n, said in world.heard.items() if n not in world.nodes and now.mono - said.at > FORGET_NODE_S]:
         del world.heard[name]
-    memory.deletes[:] = [at for at in memory.deletes if now.mono - at < 60]
+    forget(memory, world.pods, now.mono)
+    forget_told(memory, world.pods, now.mono)
+    if not memory.deletes_counted:
+        memory.deletes[:0], memory.deletes_counted = deletes_of_late(world, now), True
+    memory.deletes[:] = [at for at in memory.deletes if now.mono - at < MINUTE_S]
     _since(memory.not_ready_since, {n for n, node in world.nodes.items() if not node.ready}, now.mono)
-    _since(memory.tainted_since, {n for n, node in world.nodes.items() if current_want(node)}, now.mono)
+    cordoned = {n for n, node in world.nodes.items() if node.spec.unschedulable}
+    _since(memory.cordoned_since, cordoned, now.mono)
     _since(
         memory.first_heard,
         {(node, fault.id) for node, said in world.heard.items() for fault in said.report.faults},
@@ -35,6 +46,15 @@ def advance(world: World, now: Instant) -> None:
     _since(memory.ending_since, set(_ending(world)), now.mono)
     _since(memory.waiting_since, set(_waiting(world)), now.mono)
     _remember_wanted(world, now)
+    _since(memory.tainted_since, set(_tainted(world)), now.mono)
+
+
+def _tainted(world: World) -> Iterator[str]:
+    """Nodes whose taint is as strong as what is asked for: while a weaker one stands, nothing is deleted for it."""
+    for name, node in world.nodes.items():
+        standing, asked = current_want(node), world.memory.asking.get(name)
+        if standing is not None and standing != ON_PROBATION and (asked is None or standing.rank >= asked.rank):
+            yield name
 
 
 def _ending(world: World) -> Iterator[str]:
@@ -71,18 +91,18 @@ def _remember_wanted(world: World, now: Instant) -> None:
     A leader that finds a taint standing takes it for wanted just now, or, when its record says that the hold-down
     runs, for wanted so long ago that the hold-down ends when the record says.
     """
-    memory, hold_s = world.memory, world.policy.isolate.hold_down_s
+    memory = world.memory
     for name in [name for name in memory.wanted if name not in world.nodes]:
         del memory.wanted[name]
         memory.asking.pop(name, None)
     state = world.snapshot()
     for name, node in world.nodes.items():
-        wanted = memory.wanted.get(name)
+        wanted, record = memory.wanted.get(name), record_of(node)
+        hold_s = hold_down_s(world.policy, record)
         if wanted is None:
             wanted = {}
             standing = current_want(node)
-            if standing is not None:
-                record = record_of(node)
+            if standing is not None and standing != ON_PROBATION:
                 until = clock.parse(record.hold_until) if record and record.hold_until else None
                 left = hold_s if until is None else min(hold_s, max(0.0, until - now.wall))
                 wanted[standing] = now.mono - (hold_s - left)
@@ -95,6 +115,8 @@ def _remember_wanted(world: World, now: Instant) -> None:
         elif verdict.blind:
             for want in wanted:
                 wanted[want] = now.mono  # who cannot be seen has not healed
+        for want in [want for want in wanted if want.effect == "NoSchedule" and want.value in verdict.softened]:
+            del wanted[want]
         kept: dict[Wanted, float] = {want: at for want, at in wanted.items() if now.mono - at < hold_s + 3600}
         if kept:
             memory.wanted[name] = kept

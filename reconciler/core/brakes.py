@@ -6,30 +6,45 @@ brakes as the old one did.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
+from typing import NamedTuple
 
 from reconciler.core import clock
+from reconciler.core.budget import RestartBudget
 from reconciler.core.judge import Verdict
 from reconciler.core.objects import Node
 from reconciler.core.policy import share
 from reconciler.core.state import State
-from reconciler.core.taints import NODE_DEAD, current_want, record_of
+from reconciler.core.taints import NODE_DEAD, ON_PROBATION, current_want, record_of
+from reconciler.core.units import Index, Unit
 from shared.model import Fault, Instant
 
 
-class Brakes:
-    """The brakes of one plan. `taken` counts the isolations that this plan itself has let pass."""
+class _Moment(NamedTuple):
+    at: float
+    domain: str
+    version: str
 
-    def __init__(self, state: State, verdicts: Mapping[str, Verdict], now: Instant) -> None:
-        self._state, self._verdicts, self._now = state, verdicts, now
+
+class Brakes:
+    """The brakes of one plan, which count what this plan itself has let pass. off: for a question, not for a plan."""
+
+    def __init__(self, state: State, verdicts: Mapping[str, Verdict], now: Instant, *, off: bool = False) -> None:
+        self._state, self.verdicts, self._now, self._off = state, verdicts, now, off
         self._taken = 0
+        self._budget: RestartBudget | None = None
 
     def isolation(self, verdict: Verdict) -> tuple[str, str] | None:
-        """Why a node is not to be tainted now: (word, sentence); None = let it pass, and counted."""
-        if verdict.want is not None and verdict.want.value != NODE_DEAD and self._suspect(verdict.faults):
-            return "common-cause", self._suspicion(verdict.faults)
+        """Why a node is not to be tainted now: (word, sentence); None = let it pass, and counted.
+
+        A node in planned maintenance says nothing about the fleet: it is neither held nor counted.
+        """
+        if verdict.maintenance and verdict.want is not None and verdict.want.value == NODE_DEAD:
+            return None
+        if verdict.want is not None and verdict.want.value != NODE_DEAD and (why := self._suspicion(verdict)):
+            return "common-cause", why
         if (why := self._open()) is not None:
             return "breaker", why
         self._taken += 1
@@ -37,18 +52,29 @@ class Brakes:
 
     def restart(self, nodes: Iterable[str]) -> tuple[str, str] | None:
         """Why pods on these nodes are not to be restarted now, although their nodes are tainted."""
+        if self._off:
+            return None
         for name in dict.fromkeys(nodes):
-            verdict = self._verdicts.get(name)
-            if verdict is not None and not verdict.dead and self._suspect(verdict.faults):
-                return "common-cause", self._suspicion(verdict.faults)
+            verdict = self.verdicts.get(name)
+            if verdict is not None and not verdict.dead and (why := self._suspicion(verdict)):
+                return "common-cause", why
         return None
+
+    def voluntary(self, unit: Unit, index: Index) -> tuple[str, str] | None:
+        """Why a unit that still serves is not to be restarted now; None = let it pass, and counted."""
+        if self._off:
+            return None
+        if (why := self._open()) is not None:
+            return "breaker", why
+        self._budget = self._budget or RestartBudget(self._state, index)
+        return self._budget.admit(unit)
 
     @cached_property
     def _fresh(self) -> int:
         """Nodes isolated within the breaker's window, by their own records: `since` outlives every leader."""
         window_s, fresh = self._state.policy.breaker.window_s, 0
         for node in self._state.nodes.values():
-            record = record_of(node) if current_want(node) else None
+            record = record_of(node) if current_want(node) not in (None, ON_PROBATION) else None
             since = clock.parse(record.since) if record is not None and record.by == "warden" else None
             if since is not None and 0 <= self._now.wall - since < window_s:
                 fresh += 1
@@ -66,26 +92,59 @@ class Brakes:
         return f"{self._fresh} nodes were isolated in the last {window_s:.0f} s, the limit is {self._limit}: look first"
 
     @cached_property
+    def _domains_needed(self) -> int:
+        cause = self._state.policy.common_cause
+        return max(cause.nodes, int(cause.share * len(self._state.nodes)))
+
+    @cached_property
     def _bursts(self) -> dict[str, int]:
         """Codes that came up within seconds in so many failure domains that the detector is suspected."""
-        cause = self._state.policy.common_cause
-        limit = max(cause.nodes, int(cause.share * len(self._state.nodes)))
-        seen: dict[str, list[tuple[float, str]]] = defaultdict(list)
-        for name, verdict in self._verdicts.items():
-            for fault in verdict.faults:
-                if self._state.policy.rule(fault.level).taint != "none":
-                    seen[fault.code].append((fault.since, _domain(self._state, name)))
-        bursts = {code: _widest(moments, cause.window_s) for code, moments in seen.items() if len(moments) >= limit}
-        return {code: domains for code, domains in bursts.items() if domains >= limit}
+        seen: dict[str, list[_Moment]] = defaultdict(list)
+        for moment, fault in self._asked:
+            seen[fault.code].append(moment)
+        likely = {code: moments for code, moments in seen.items() if len(moments) >= self._domains_needed}
+        window_s = self._state.policy.common_cause.window_s
+        widest = {code: max(len(d) for d, _ in _windows(moments, window_s)) for code, moments in likely.items()}
+        return {code: domains for code, domains in widest.items() if domains >= self._domains_needed}
 
-    def _suspect(self, faults: Iterable[Fault]) -> bool:
+    @cached_property
+    def _bad_versions(self) -> dict[str, int]:
+        """Agent versions that found faults in so many failure domains within seconds while the others saw none."""
+        versions = {heard.report.agent.version for heard in self._state.heard.values()}
+        found: dict[str, int] = {}
+        if len(versions) > 1 and len(self._asked) >= self._domains_needed:
+            moments = [moment for moment, _ in self._asked]
+            for domains, reporters in _windows(moments, self._state.policy.common_cause.window_s):
+                if len(reporters) == 1 and len(domains) >= self._domains_needed:
+                    version = next(iter(reporters))
+                    found[version] = max(len(domains), found.get(version, 0))
+        return found
+
+    @cached_property
+    def _asked(self) -> list[tuple[_Moment, Fault]]:
+        return [
+            (_Moment(fault.since, _domain(self._state, name), self._version(name)), fault)
+            for name, verdict in self.verdicts.items()
+            for fault in self._asking(verdict.faults)
+        ]
+
+    def _version(self, name: str) -> str:
+        heard = self._state.heard.get(name)
+        return heard.report.agent.version if heard is not None else ""
+
+    def _asking(self, faults: Iterable[Fault]) -> list[Fault]:
+        return [fault for fault in faults if self._state.policy.rule(fault.level).taint != "none"]
+
+    def _suspicion(self, verdict: Verdict) -> str | None:
         """Only when every fault that asks for something is part of a burst: one that stands alone is believed."""
-        asking = [fault for fault in faults if self._state.policy.rule(fault.level).taint != "none"]
-        return bool(asking) and all(fault.code in self._bursts for fault in asking)
-
-    def _suspicion(self, faults: Iterable[Fault]) -> str:
-        code = next(fault.code for fault in faults if fault.code in self._bursts)
-        return f"{code} came up in {self._bursts[code]} failure domains at once: the detector is suspected, look first"
+        asking = self._asking(verdict.faults)
+        if asking and all(fault.code in self._bursts for fault in asking):
+            what, domains = asking[0].code, self._bursts[asking[0].code]
+        elif asking and (version := self._version(verdict.node)) in self._bad_versions:
+            what, domains = f"faults by agent {version} alone", self._bad_versions[version]
+        else:
+            return None
+        return f"{what} came up in {domains} failure domains at once: the detector is suspected, look first"
 
 
 def _domain(state: State, name: str) -> str:
@@ -95,18 +154,21 @@ def _domain(state: State, name: str) -> str:
     return next((f"{key}={labels[key]}" for key in state.policy.domains.labels if key in labels), name)
 
 
-def _widest(moments: list[tuple[float, str]], window_s: float) -> int:
-    """The most distinct domains in any window of that length."""
-    moments.sort()
-    best, start = 0, 0
-    inside: dict[str, int] = defaultdict(int)
-    for at, domain in moments:
-        inside[domain] += 1
-        while at - moments[start][0] > window_s:
-            left = moments[start][1]
-            inside[left] -= 1
-            if not inside[left]:
-                del inside[left]
+def _windows(moments: list[_Moment], window_s: float) -> Iterator[tuple[Mapping[str, int], Mapping[str, int]]]:
+    """How many faults each domain and each agent version has, in every window of that length that cannot grow."""
+    moments = sorted(moments)
+    start = 0
+    domains: Counter[str] = Counter()
+    versions: Counter[str] = Counter()
+    for moment in moments:
+        if moment.at - moments[start].at > window_s:
+            yield domains, versions
+        while moment.at - moments[start].at > window_s:
+            for counts, key in ((domains, moments[start].domain), (versions, moments[start].version)):
+                counts[key] -= 1
+                if not counts[key]:
+                    del counts[key]
             start += 1
-        best = max(best, len(inside))
-    return best
+        domains[moment.domain] += 1
+        versions[moment.version] += 1
+    yield domains, versions

@@ -16,6 +16,9 @@ MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 JSON = "application/json"
+APPLY_PATCH = "application/apply-patch+yaml"
+"""Server-side apply; JSON is YAML. It needs `FIELD_MANAGER` in the query and creates what is not there."""
+FIELD_MANAGER = "npu-warden"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,9 @@ class Call:
     body: Any = None
     content_type: str = JSON
     params: tuple[tuple[str, str], ...] = ()
+    aside: bool = False
+    """Best effort: it may be carried out later, together with others of its kind or never. The step goes on at once
+    and learns nothing from the reply."""
 
 
 @dataclass(frozen=True, slots=True)

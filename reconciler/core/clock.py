@@ -26,6 +26,14 @@ def parse(text: str | None) -> float | None:
     return moment.timestamp() if moment.tzinfo else None
 
 
+def span(seconds: float) -> str:
+    """A duration for people: `0.8s`, `42.0s`, `14m05s`, `3h07m`."""
+    if seconds < 60:
+        return f"{max(0.0, seconds):.1f}s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}m{rest:02}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02}m"
+
+
 class Alarm:
     """Collects moments at which something is due; `at` is the earliest one that lies ahead (monotonic seconds)."""
 

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Any
 
 import msgspec
 
-from reconciler.core.actions import DeletePods
+from reconciler.core.actions import DeletePods, HandOver
 from reconciler.core.calls import Call, Outcome, Reply, Step, failed
 from reconciler.core.objects import Node, Recovery
 from reconciler.core.resources import NODE, POD, RECOVERY, resource_of
-from reconciler.core.taints import current_want
+from reconciler.core.taints import ON_PROBATION, current_want
 
 
 def delete_pods(action: DeletePods, holder: str) -> Step:
-    """The last look, then the deletes. Every fact that the decision rests on is fetched once more."""
+    """The last look, then the deletes."""
+    refusal = yield from last_look(action, holder)
+    if refusal is not None:
+        return refusal
+    outcome: Outcome = yield from _delete_each(action)
+    return outcome
+
+
+def last_look(action: DeletePods | HandOver, holder: str) -> Generator[Call, Reply, Outcome | None]:
+    """Every fact that the decision rests on is fetched once more: why not, or None = it is still right."""
     meta = action.recovery.metadata
     reply = yield Call("GET", RECOVERY.path(meta.namespace, meta.name))
     if reply.status == 404:
@@ -43,12 +53,11 @@ def delete_pods(action: DeletePods, holder: str) -> Step:
             continue
         if not reply.ok:
             return failed(reply, f"read of node {name}")
-        if current_want(msgspec.convert(reply.body, Node)) is None:
+        if current_want(msgspec.convert(reply.body, Node)) in (None, ON_PROBATION):
             return Outcome(
                 False, "no-taint", f"node {name} carries no taint of ours: nothing is deleted", (reply.body,)
             )
-    outcome: Outcome = yield from _delete_each(action)
-    return outcome
+    return None
 
 
 def _delete_each(action: DeletePods) -> Step:
@@ -66,9 +75,10 @@ def _delete_each(action: DeletePods) -> Step:
             if victim.grace_s is not None:
                 options["gracePeriodSeconds"] = victim.grace_s
             answer = yield Call("DELETE", path, {"apiVersion": "v1", "kind": "DeleteOptions", **options})
+            begun += first and (answer.ok or answer.status == 0)  # without an answer it may have been carried out
             if answer.ok:
-                begun += first
-                lingers = (answer.body.get("metadata") or {}).get("deletionGracePeriodSeconds")
+                left = answer.body.get("metadata") or {}
+                lingers = left.get("deletionGracePeriodSeconds") or left.get("finalizers")
                 if answer.body.get("kind") == "Pod" and lingers:
                     seen.append(answer.body)
                 else:

@@ -7,13 +7,19 @@ from collections.abc import Iterable, Iterator
 
 from reconciler.core import clock
 from reconciler.core.actions import Action, DeletePods, Hold, Victim
-from reconciler.core.episode import Episode, overdue, without_cause
+from reconciler.core.episode import Episode, without_cause
+from reconciler.core.foreign import stand_down
+from reconciler.core.handing_over import handing_over
 from reconciler.core.objects import Pod
 from reconciler.core.state import State
-from reconciler.workloads import members
+from reconciler.core.units import EXTERNAL
+from reconciler.workloads import members, must_stand
 
 
 def deleting(episode: Episode) -> Iterator[Action | Hold]:
+    if episode.spec.method.startswith(EXTERNAL):
+        yield from handing_over(episode)
+        return
     state, spec = episode.state, episode.spec
     # Only what belongs to the unit: a target may have been edited by hand, or its controller have let the pod go.
     mine = {pod.metadata.uid for pod in members(episode.recovery, episode.index)}
@@ -27,9 +33,12 @@ def deleting(episode: Episode) -> Iterator[Action | Hold]:
         yield episode.to("Recreating", message="waits for the new pods", deleted=deleted, gone=episode.stamp)
         return
     untouched = len(live) == len(spec.targets) and not any(pod.terminating for pod in live)
-    caused = any(hit.wait is None for hit in episode.hits) or episode.escalation_stands(live)
+    caused = bool(episode.causes) or episode.escalation_stands(live)
     if untouched and episode.status.times.deleted is None and not caused:
         yield from without_cause(episode)
+        return
+    if untouched and (foreign := stand_down(state, live)) is not None:
+        yield episode.to("Aborted", reason=foreign[0], message=f"nothing was deleted: {foreign[1]}")
         return
     victims = [victim for pod in live if (victim := victim_of(episode, pod)) is not None]
     if victims and not state.watch_ok:
@@ -38,14 +47,9 @@ def deleting(episode: Episode) -> Iterator[Action | Hold]:
         yield Hold(spec.unit, "paused", f"would delete {len(victims)} pods; {state.paused}")
     elif victims:
         nodes = episode.isolated_nodes(tuple(target.node for target in spec.targets))
-        owners = [spec.workload]
-        if spec.controller is not None and spec.controller.uid != spec.workload.uid:
-            owners.append(spec.controller)
-        yield DeletePods(episode.recovery, tuple(victims), nodes, tuple(owners))
+        yield DeletePods(episode.recovery, tuple(victims), nodes, must_stand(episode.recovery))
     elif episode.status.times.deleted is None:
         yield episode.to("Deleting", message="the old pods are terminating", deleted=episode.stamp)
-    else:
-        yield from overdue(episode)
 
 
 def rationed(state: State, items: Iterable[Action | Hold], alarm: clock.Alarm) -> Iterator[Action | Hold]:
@@ -75,6 +79,8 @@ def victim_of(episode: Episode, pod: Pod) -> Victim | None:
     first_grace = 0 if nobody_home else 1 if episode.spec.method == "force" else None
     if not pod.terminating:
         return Victim(meta.namespace, meta.name, meta.uid, first_grace)
+    if meta.deletion_grace_period_seconds == 0:
+        return None  # forced already: what still holds it is a finalizer, and its owner's to take off
     if nobody_home:
         # Nobody ends the process on a dead node: only grace 0 frees the name for the replacement.
         return Victim(meta.namespace, meta.name, meta.uid, 0)

@@ -9,16 +9,24 @@ import msgspec
 from reconciler.core import clock
 from reconciler.core.actions import Action, Hold, Progress
 from reconciler.core.episodes import Struck
+from reconciler.core.joining import JOINED
 from reconciler.core.judge import Verdict
-from reconciler.core.objects import Condition, Pod, Recovery
+from reconciler.core.objects import FINISHED_PHASES, Condition, Pod, Recovery
 from reconciler.core.state import State
 from reconciler.core.triggers import Hit
 from reconciler.core.units import Index
 from reconciler.workloads import members
 from shared.model import Instant
 
-DEADLINE_S = {"Isolating": 60.0, "Deleting": 60.0, "Recreating": 600.0, "WaitingForCapacity": 3600.0}
-"""How long a phase may last before it is reported as overdue. A phase that is not here is an end."""
+DEADLINE_S = {
+    "Pending": 60.0,
+    "Isolating": 60.0,
+    "Deleting": 60.0,
+    "Recreating": 600.0,
+    "WaitingForCapacity": 3600.0,
+    "Held": 3600.0,
+}
+"""How long each open phase may last before it is reported as overdue."""
 
 
 class Episode:
@@ -41,15 +49,38 @@ class Episode:
         self.spec, self.status = recovery.spec, recovery.status
         self.namespace = recovery.metadata.namespace
 
-    def to(self, phase: str, *, reason: str = "", message: str = "", **times: str) -> Progress:
-        """A status write: new phase, its reason, the moments just reached."""
+    def to(self, phase: str, *, reason: str = "", message: str = "", **times: str | None) -> Progress:
+        """A status write: new phase, its reason, the moments just reached (None takes one back)."""
         stamped = msgspec.structs.replace(self.status.times, **times)
-        if phase not in DEADLINE_S:
+        ends, duration = phase in FINISHED_PHASES, ""
+        if ends:
             stamped = msgspec.structs.replace(stamped, finished=self.stamp)
+            began = clock.parse(stamped.detected)
+            duration = "" if began is None else clock.span(self.now.wall - began)
+        # What deleted nothing costs nothing.
+        unused = phase == "Aborted" or (ends and self.status.times.claimed is None)
         status = msgspec.structs.replace(
-            self.status, phase=phase, reason=reason, message=message, times=stamped, holder=self.state.holder
+            self.status,
+            phase=phase,
+            reason=reason,
+            message=message,
+            times=stamped,
+            duration=duration,
+            holder=self.state.holder,
+            charged=0 if unused else self.status.charged,
         )
         return Progress(self.recovery, status)
+
+    @property
+    def causes(self) -> tuple[Hit, ...]:
+        """The hits that call for this restart now.
+
+        A pod that Failed is no cause of a restart that costs no retry: that is an episode of its own. Nor is a
+        sub-health fault, unless the workload asked for a restart then.
+        """
+        paid = self.status.charged > 0 or any(c.type == JOINED for c in self.status.conditions)
+        allowed = {"Hardware", "Node"} | ({"Software"} if paid else set()) | {self.spec.cause.kind} - {"Software"}
+        return tuple(hit for hit in self.hits if hit.wait is None and hit.kind in allowed)
 
     @property
     def stamp(self) -> str:
@@ -95,10 +126,12 @@ def without_cause(episode: Episode) -> Iterator[Action | Hold]:
 def overdue(episode: Episode) -> Iterator[Action]:
     """A phase that lasts too long is reported in the object; it deletes nothing."""
     times, status = episode.status.times, episode.status
-    entered = clock.parse({"Isolating": times.detected, "Deleting": times.claimed}.get(status.phase, times.gone))
+    opened = episode.recovery.metadata.creation_timestamp or times.detected
+    reached = {"Pending": None, "Isolating": None, "Deleting": times.claimed}.get(status.phase, times.gone)
+    entered = clock.parse(reached or opened)
     if entered is None:
         return
-    limit = DEADLINE_S.get(status.phase, 600.0)
+    limit = DEADLINE_S[status.phase]
     if status.phase == "Deleting" and episode.spec.method == "grace":
         limit += episode.state.policy.reschedule.grace_over_time_s
     if episode.now.wall - entered < limit:

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
 from reconciler.core import clock, retries
 from reconciler.core.actions import Action, Hold, OpenRecovery
 from reconciler.core.brakes import Brakes
+from reconciler.core.budget import dead_anyway
+from reconciler.core.exhausted import give_up
+from reconciler.core.foreign import stand_down
 from reconciler.core.judge import few
 from reconciler.core.objects import Cause, Recovery, RecoverySpec, RecoveryStatus, Times
 from reconciler.core.state import State
-from reconciler.core.triggers import Hit, Hits, sub_health_method
-from reconciler.core.units import Index, NoUnit, Unit, episode_key, method_of, retry_limit
+from reconciler.core.triggers import Hit, Hits, sub_health_ignored, sub_health_method
+from reconciler.core.units import Index, NoUnit, Unit, episode_key, hand_of, method_of, retry_limit
 from reconciler.workloads import unit_of
 from shared.model import Instant
-
-_VOLCANO = "volcano"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,9 @@ def strike(hits: Hits, index: Index) -> tuple[dict[str, Struck], list[Hold]]:
         unit = unit_of(hit.pod, index)
         if isinstance(unit, NoUnit):
             holds[unit.id, unit.reason] = Hold(unit.id, unit.reason, f"{unit.message}; hit by {hit.fault}")
+            continue
+        if unit.repairs and hit.kind == "Software" and hit.pod.failed:
+            holds[unit.id, "foreign-actor"] = Hold(unit.id, "foreign-actor", f"{hit.fault}: {unit.repairs}")
             continue
         units.setdefault(unit.key, unit)
         by_unit.setdefault(unit.key, []).append(hit)
@@ -71,10 +75,8 @@ def plan_new(state: State, struck: Struck, index: Index, brakes: Brakes, now: In
     if unit.blocked is not None and unit.blocked[0] != "backoff-limit":
         yield Hold(unit.id, *unit.blocked)
         return
-    if state.npu_scheduler and any(pod.spec.scheduler_name == _VOLCANO for pod in unit.pods):
-        yield Hold(
-            unit.id, "stand-down", "MindCluster's scheduler plugin restarts it: two hands on one unit are never right"
-        )
+    if (foreign := stand_down(state, unit.pods)) is not None:
+        yield Hold(unit.id, *foreign)
         return
     method = method_of(unit, index)
     if method.name is None:
@@ -85,30 +87,38 @@ def plan_new(state: State, struck: Struck, index: Index, brakes: Brakes, now: In
     sub_health = [hit for hit in struck.now if hit.kind == "SubHealth"]
     chosen, how, charge = hardware, method.name, 0
     if not hardware and sub_health and (wish := sub_health_method(unit, index)) is not None:
-        chosen, how = sub_health, wish
+        chosen, how = sub_health, hand_of(unit, wish)
     if not chosen and software:
         refusal = _no_retry(state, unit, index)
-        if refusal is None:
-            chosen, charge = software, 1
-        else:
+        if refusal is not None and refusal.reason == "retries-exhausted":
+            yield from give_up(state, unit, _open(state, unit, software, how, 0, now), refusal)
+            return
+        if refusal is not None:
             yield refusal
             return
+        chosen, charge = software, 1
     if not chosen:
         for hit in struck.hits:
             if hit.wait is not None:
                 yield Hold(unit.id, *hit.wait)
+        if sub_health:
+            yield Hold(unit.id, "sub-health", sub_health_ignored(unit, index))
         return
     if unit.blocked is not None:
-        yield Hold(unit.id, *unit.blocked)
+        yield from give_up(state, unit, _open(state, unit, chosen, how, 0, now), Hold(unit.id, *unit.blocked))
         return
     if state.paused:
         yield Hold(unit.id, "paused", f"would restart for {chosen[0].fault}; {state.paused}")
         return
     braked = brakes.restart(hit.node for hit in chosen if hit.node is not None and hit.kind != "Software")
+    serves = not dead_anyway(state, brakes.verdicts, unit)
+    if braked is None and serves:
+        braked = _no_room(unit, chosen, index) or brakes.voluntary(unit, index)
     if braked is not None:
         yield Hold(unit.id, *braked)
         return
-    yield _open(state, unit, chosen, how, charge, now)
+    action = _open(state, unit, chosen, how, charge, now)
+    yield replace(action, spec=msgspec.structs.replace(action.spec, voluntary=serves))
 
 
 def plan_escalated(state: State, opened: Mapping[str, Recovery], index: Index, now: Instant) -> Iterator[Action | Hold]:
@@ -123,8 +133,8 @@ def plan_escalated(state: State, opened: Mapping[str, Recovery], index: Index, n
         unit = next((u.beyond for pod in pods if isinstance(u := unit_of(pod, index), Unit) and u.beyond), None)
         if unit is None or unit.key in opened:
             continue
-        if unit.blocked is not None:
-            yield Hold(unit.id, *unit.blocked)
+        if (refused := unit.blocked or stand_down(state, unit.pods)) is not None:
+            yield Hold(unit.id, *refused)
             continue
         if state.paused:
             yield Hold(unit.id, "paused", f"would restart the whole job; {state.paused}")
@@ -134,12 +144,18 @@ def plan_escalated(state: State, opened: Mapping[str, Recovery], index: Index, n
         yield OpenRecovery(action.namespace, action.name, spec, action.status)
 
 
+def _no_room(unit: Unit, hits: Sequence[Hit], index: Index) -> tuple[str, str] | None:
+    """Why a unit that still serves had better go on where it is: its new pods would only wait."""
+    text = index.capacity.shortage(unit.pods, {hit.node for hit in hits if hit.node is not None})
+    return None if text is None else ("capacity", f"still serves with {hits[0].fault}: {text}")
+
+
 def _no_retry(state: State, unit: Unit, index: Index) -> Hold | None:
     limit = retry_limit(unit, index)
     if limit is None:
         return Hold(unit.id, "retry-disabled", "a pod Failed, and fault-retry-times is missing or no number above 0")
-    if retries.used(state, unit.workload.uid, unit.id) >= limit:
-        return Hold(unit.id, "retries-exhausted", f"a pod Failed, and all {limit} retries are used")
+    if retries.used(state, unit) >= limit:
+        return Hold(unit.id, "retries-exhausted", f"a pod Failed, and all {limit} retries are used: look why it fails")
     return None
 
 
@@ -156,6 +172,7 @@ def _open(state: State, unit: Unit, hits: Sequence[Hit], method: str, charge: in
         controller=unit.controller,
         size=unit.size or len(unit.pods),
         origin="drill" if hits and all(hit.origin == "drill" for hit in hits) else "probe",
+        history=retries.history_of(state, unit),
     )
     detected = clock.rfc3339(min(seen, default=now.wall))
     status = RecoveryStatus(
@@ -164,15 +181,14 @@ def _open(state: State, unit: Unit, hits: Sequence[Hit], method: str, charge: in
         charged=charge,
         times=Times(detected=detected),
     )
-    return OpenRecovery(unit.namespace, _name(state, unit), spec, status)
+    return OpenRecovery(unit.namespace, _name(state, unit, spec.history.recoveries), spec, status)
 
 
-def _name(state: State, unit: Unit) -> str:
+def _name(state: State, unit: Unit, before: int) -> str:
     """The same episode has the same name whoever opens it: the second create is refused by the API server.
 
     An episode is the unit's present pods and how many recoveries the unit has had before.
     """
-    before = sum(1 for recovery in state.recoveries.values() if recovery.spec.unit == unit.id)
     while True:
         text = "/".join([unit.id, str(before), *sorted(pod.metadata.uid for pod in unit.pods)])
         name = f"{unit.workload.name[:40].rstrip('-.')}-{hashlib.sha256(text.encode()).hexdigest()[:10]}"

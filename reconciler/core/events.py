@@ -1,4 +1,7 @@
-"""Kubernetes Events: what a person sees in `kubectl describe`. Best effort, nothing depends on them."""
+"""Kubernetes Events: what a person sees in `kubectl describe`. Best effort, nothing depends on them or waits for them.
+
+Those of one object and reason become one Event that counts (event_book.py).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from shared.model import Instant
 
 
 def event(kind: str, namespace: str, name: str, uid: str, reason: str, message: str, type_: str, now: Instant) -> Call:
-    """A Kubernetes Event for people. Best effort: nothing depends on its reply."""
+    """A Kubernetes Event about an object, for people. A Node has no namespace: its Events stand in `default`."""
     where = namespace or "default"
     at = clock.seconds(now.wall)
     digest = hashlib.sha256(f"{kind}/{where}/{name}/{reason}/{now.wall}".encode()).hexdigest()[:12]
@@ -28,4 +31,4 @@ def event(kind: str, namespace: str, name: str, uid: str, reason: str, message: 
         "lastTimestamp": at,
         "count": 1,
     }
-    return Call("POST", EVENT.collection(where), body)
+    return Call("POST", EVENT.collection(where), body, aside=True)

@@ -6,32 +6,43 @@ Every function here is deterministic: same world, same input, same result. None 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
-from reconciler.core.actions import Action, DeletePods, Isolate, Release
+from reconciler.core import clock
+from reconciler.core.actions import Action, DeletePods, Isolate, Release, Tell
 from reconciler.core.advance import advance
 from reconciler.core.calls import Outcome
-from reconciler.core.objects import ConfigMap, Meta, Node, Owner, Pod, Recovery
-from reconciler.core.resources import OWNERS, SCHEDULER_CONFIG, WATCHED
+from reconciler.core.objects import ConfigMap, Meta, Node, Owner, Pod, Recovery, RingsConfig
+from reconciler.core.ranktable import is_rings_config
+from reconciler.core.ranktable import read as read_rank_table
+from reconciler.core.rejections import remember
+from reconciler.core.resources import OWNERS, RETRY_LEDGER, RINGS_CONFIG, SCHEDULER_CONFIG, SEPARATED, WATCHED
 from reconciler.core.state import Heard, World
+from reconciler.core.taints import ON_PROBATION
+from reconciler.core.telling import note
 from shared.model import Instant, NodeReport
 from shared.names import CONTROL_CONFIGMAP, NAMESPACE
 
 __all__ = ["WATCHED", "advance", "heard", "observe", "outcome", "replace_all"]
 
 _OWNER_KINDS = frozenset(r.kind for r in OWNERS)
-_TYPES: dict[str, type[Node] | type[Pod] | type[Recovery] | type[ConfigMap]] = {
+_TYPES: dict[str, type[Node] | type[Pod] | type[Recovery] | type[ConfigMap] | type[RingsConfig]] = {
     "Node": Node,
     "Pod": Pod,
     "Recovery": Recovery,
     "ConfigMap": ConfigMap,
     "VolcanoSchedulerConfig": ConfigMap,
+    "RetryLedger": ConfigMap,
+    "SeparatedDies": ConfigMap,
+    "RingsConfig": RingsConfig,
 }
 _API_VERSIONS = {r.kind: r.api_version for r in WATCHED}
 _LEAN = frozenset({"Deployment", "ReplicaSet", "StatefulSet"})
-"""Kinds of which a cluster has thousands and whose spec, a whole pod template, decides nothing."""
+"""Kinds of which a cluster has thousands and whose spec is a whole pod template, which decides nothing."""
+_KEPT_SPEC = ("replicas", "ordinals")
 _NPU_PLUGIN = "volcano-npu"
 _KEPT_SESSIONS = 64
 """Retired agent sessions remembered per node; more restarts than this within a report's life do not happen."""
@@ -44,7 +55,7 @@ class BadObject(ValueError):
     """An object that the API served and we cannot read; the text names the field."""
 
 
-def _decode(kind: str, raw: dict[str, Any] | bytes) -> Node | Pod | Recovery | ConfigMap | Owner:
+def _decode(kind: str, raw: dict[str, Any] | bytes) -> Node | Pod | Recovery | ConfigMap | RingsConfig | Owner:
     target: Any = _TYPES.get(kind, Owner)
     try:
         if isinstance(raw, bytes):
@@ -55,13 +66,21 @@ def _decode(kind: str, raw: dict[str, Any] | bytes) -> Node | Pod | Recovery | C
 
 
 def _named(obj: Any, kind: str) -> Any:
-    """Items of a list of built-in kinds carry neither kind nor apiVersion: the row of the kind says both."""
+    """The object as it is kept. Items of a list of built-in kinds carry neither kind nor apiVersion: the row of the
+    kind says both."""
+    if isinstance(obj, RingsConfig):
+        return read_rank_table(obj)
     if isinstance(obj, Owner):
         if not obj.kind:
             obj = msgspec.structs.replace(obj, kind=kind, api_version=_API_VERSIONS.get(kind, ""))
         if kind in _LEAN:
-            obj = msgspec.structs.replace(obj, spec={})
+            obj = msgspec.structs.replace(obj, spec={key: obj.spec[key] for key in _KEPT_SPEC if key in obj.spec})
     return obj
+
+
+def _concerns(obj: Any) -> bool:
+    """Of the ConfigMaps that carry a job's id only its rank table is kept."""
+    return not isinstance(obj, RingsConfig) or is_rings_config(obj.metadata.name)
 
 
 def _version(meta: Meta) -> int:
@@ -78,6 +97,8 @@ def _table(world: World, kind: str) -> tuple[dict[str, Any], bool] | None:
         return world.groups, False
     if kind == "Recovery":
         return world.recoveries, False
+    if kind == RINGS_CONFIG.kind:
+        return world.rank_tables, False
     if kind in _OWNER_KINDS:
         return world.owners, True
     return None
@@ -93,7 +114,7 @@ def observe(world: World, kind: str, change: str, raw: dict[str, Any] | bytes) -
         _config(world, kind, None if change == "gone" else obj)
         return
     found = _table(world, kind)
-    if found is None:
+    if found is None or not _concerns(obj):
         return
     table, by_uid = found
     key = obj.metadata.uid if by_uid else obj.metadata.key
@@ -109,6 +130,9 @@ def observe(world: World, kind: str, change: str, raw: dict[str, Any] | bytes) -
     if held is None and 0 < _version(obj.metadata) <= world.buried.get((kind, key), 0):
         return  # the answer to a write of ours, overtaken by the watch: nothing would ever show it gone again
     table[key] = _named(obj, kind)
+    if isinstance(obj, Pod):
+        remember(world.memory, obj)
+        note(world.memory, obj)
 
 
 def replace_all(world: World, kind: str, raws: Iterable[dict[str, Any] | bytes]) -> None:
@@ -127,16 +151,34 @@ def replace_all(world: World, kind: str, raws: Iterable[dict[str, Any] | bytes])
             del table[uid]
     else:
         table.clear()
-    for obj in objects:
+    for obj in filter(_concerns, objects):
         table[obj.metadata.uid if by_uid else obj.metadata.key] = _named(obj, kind)
+        if isinstance(obj, Pod):
+            remember(world.memory, obj)
 
 
 def _config(world: World, kind: str, config: ConfigMap | None) -> None:
     data = (config.data or {}) if config is not None else {}
     if kind == SCHEDULER_CONFIG.kind:
         world.npu_scheduler = any(_NPU_PLUGIN in text for text in data.values())
+    elif kind == SEPARATED.kind:
+        if config is None or world.separated is None or _version(config.metadata) >= _version(world.separated.metadata):
+            world.separated = config
+    elif kind == RETRY_LEDGER.kind:
+        held = world.ledger
+        if config is None or held is None or _version(config.metadata) >= _version(held.metadata):
+            world.ledger = config
     elif config is None or (config.metadata.namespace, config.metadata.name) == (NAMESPACE, CONTROL_CONFIGMAP):
-        world.paused = data.get("paused") or None
+        world.paused, world.paused_until = _pause(data.get("paused"), data.get("paused_until"))
+
+
+def _pause(reason: str | None, until: str | None) -> tuple[str | None, float | None]:
+    if not reason or not until:
+        return reason or None, None
+    ends = clock.parse(until)
+    if ends is None:
+        return f"{reason} (without end: paused_until {until[:40]!r} is no RFC 3339 time)", None
+    return f"{reason} (until {until})", ends
 
 
 def heard(world: World, report: NodeReport, now: Instant) -> str | None:
@@ -176,11 +218,15 @@ def outcome(world: World, action: Action, result: Outcome, now: Instant) -> None
         held = None if table is None else table[0].get(key)
         if table is not None and held is not None and held.metadata.uid == uid:
             del table[0][key]
-    if isinstance(action, Isolate) and result.done:
+    given_back = isinstance(action, Release) or (isinstance(action, Isolate) and action.want == ON_PROBATION)
+    if isinstance(action, Isolate) and result.done and not given_back:
         world.memory.tainted_since.setdefault(action.node.metadata.name, now.mono)
-    if isinstance(action, Release) and result.done:
+    if isinstance(action, (Isolate, Release)) and result.done and given_back:
         # The hold-down of what was released is over, or was waived.
         world.memory.wanted.pop(action.node.metadata.name, None)
         world.memory.asking.pop(action.node.metadata.name, None)
+    if isinstance(action, Tell) and result.done and action.pod in world.memory.self_replaced:
+        seen = world.memory.self_replaced[action.pod]
+        world.memory.self_replaced[action.pod] = replace(seen, told=True)
     if isinstance(action, DeletePods):
         world.memory.deletes.extend([now.mono] * result.deletes)

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 
 import msgspec
 
-from reconciler.core import clock
+from reconciler.core import clock, devices, holddown
 from reconciler.core.actions import Action, Hold, Isolate, KeepRecord, Release, SetCondition
 from reconciler.core.brakes import Brakes
 from reconciler.core.judge import Verdict, condition_of
 from reconciler.core.objects import Node
 from reconciler.core.state import Record, State, Wanted
-from reconciler.core.taints import current_want, record_of
-from shared.model import Instant
-from shared.names import CONDITION, RELEASE_ANNOTATION, TAINT_KEY
+from reconciler.core.taints import MANUAL, NODE_DEAD, ON_PROBATION, current_want, record_of
+from shared.model import FaultLevel, Instant
+from shared.names import CONDITION, RELEASE_ANNOTATION
 
 
 def plan_node(
@@ -25,6 +25,10 @@ def plan_node(
 
     The taint first: it is written under the node's resourceVersion, which the condition would move on.
     """
+    for fault in verdict.observed:
+        rule = state.policy.rule(fault.level)
+        would = f"{fault.id} ({fault.level.value}): taint {rule.taint}, pods {rule.reschedule}"
+        yield Hold(verdict.node, "observe-only", f"by policy only watched: {would}")
     yield from _taint(state, verdict, node, brakes, now, alarm)
     yield from _condition(state, verdict, node)
 
@@ -45,7 +49,7 @@ def _taint(
     if due is not None:
         yield from _isolate(state, verdict, node, standing, due, brakes, now)
     elif standing is not None and not verdict.blind:
-        yield Release(node, f"healed for {state.policy.isolate.hold_down_s:.0f} s", _forgiving(state, verdict, node))
+        yield _give_back(state, verdict, node, standing, now, alarm)
     elif standing is None and not verdict.blind:
         record, left = record_of(node), _forgiving(state, verdict, node)
         if record is not None and record != left:
@@ -54,8 +58,7 @@ def _taint(
 
 def _released_by_hand(state: State, verdict: Verdict, node: Node, now: Instant) -> Release:
     """A person gives the node back: no hold-down, and what is open now does not isolate it again."""
-    heard = state.heard.get(verdict.node)
-    open_now = tuple(sorted(fault.id for fault in heard.report.faults)) if heard else ()
+    open_now = tuple(sorted(_open_ids(state, verdict.node)))
     record = None
     if open_now:
         session = _session(verdict.node, node.metadata.uid, now)
@@ -64,13 +67,42 @@ def _released_by_hand(state: State, verdict: Verdict, node: Node, now: Instant) 
     return Release(node, why, record, by_hand=True)
 
 
+def _open_ids(state: State, name: str) -> list[str]:
+    """What a person's release of the node forgives: its open faults, and its dies that are listed as separated."""
+    heard = state.heard.get(name)
+    faults = [fault.id for fault in heard.report.faults] if heard is not None else []
+    return [*faults, *(one.id for one in state.separations.get(name, ()))]
+
+
 def _forgiving(state: State, verdict: Verdict, node: Node) -> Record | None:
     """What the record must still say once nothing isolates the node: the forgiven faults that are still open."""
     record, heard = record_of(node), state.heard.get(verdict.node)
     if record is None or heard is None:
         return record
-    still = tuple(fault.id for fault in heard.report.faults if fault.id in record.released)
+    still = tuple(open_id for open_id in _open_ids(state, verdict.node) if open_id in record.released)
     return msgspec.structs.replace(record, released=still, reasons=(), hold_until=None) if still else None
+
+
+def _give_back(
+    state: State, verdict: Verdict, node: Node, standing: Wanted, now: Instant, alarm: clock.Alarm
+) -> Action | Hold:
+    """The hold-down is over: release, or probation first, unless the device plugin is not ready for work yet."""
+    name, record = verdict.node, record_of(node)
+    if standing == ON_PROBATION:
+        until = clock.parse(record.probation_until) if record else None
+        if until is None or now.wall >= until:
+            return Release(node, "its probation passed without a fault", _forgiving(state, verdict, node))
+        alarm.ring(now.mono + until - now.wall)
+        return Hold(name, "probation", f"takes work that finds no other place until {clock.seconds(until)}")
+    if (why := devices.not_back(node)) is not None:
+        return Hold(name, "allocatable", f"healed, and stays isolated: {why}")
+    probation_s = holddown.probation_s(state.policy, record, state.heard.get(name))
+    if record is not None and probation_s > 0:
+        until = now.wall + probation_s
+        kept = msgspec.structs.replace(record, hold_until=None, boot="", probation_until=clock.seconds(until))
+        return Isolate(node, ON_PROBATION, kept)
+    held_s = holddown.hold_down_s(state.policy, record)
+    return Release(node, f"healed for {held_s:.0f} s", _forgiving(state, verdict, node))
 
 
 def _isolate(
@@ -80,34 +112,58 @@ def _isolate(
     name = verdict.node
     hold_until = None
     if verdict.want is None and not verdict.blind:
-        ends = state.memory.wanted[name][due] + state.policy.isolate.hold_down_s
+        ends = state.memory.wanted[name][due] + holddown.hold_down_s(state.policy, record)
         hold_until = clock.seconds(now.wall + ends - now.mono)
         yield Hold(name, "healed", f"hold-down: released in {ends - now.mono:.0f} s if it stays healthy")
     elif verdict.blind and verdict.want is None:
         yield Hold(name, "stale-report", "isolated, and its agent cannot be heard: unknown is not healed")
-    reasons = verdict.reasons or (record.reasons if record else ())
-    if standing != due:
-        if state.paused:
-            yield Hold(name, "paused", f"would taint {due.value}:{due.effect}; {state.paused}")
-            return
-        if standing is None and (braked := brakes.isolation(verdict)) is not None:
-            yield Hold(name, *braked)
-            return
-        fresh = record is None or standing is None
-        session = _session(name, node.metadata.uid, now) if fresh or record is None else record.session
-        since = clock.rfc3339(now.wall) if fresh or record is None else record.since
-        yield Isolate(node, due, Record(session, since, "warden", reasons, released=record.released if record else ()))
+    if standing == due:
+        if record is not None and hold_until is not None:
+            hold_until = record.hold_until or hold_until
+        wanted = _record(state, verdict, node, record, now, hold_until)
+        if wanted != record:
+            yield KeepRecord(node, wanted)
         return
-    wanted = Record(
-        session=record.session if record else _session(name, node.metadata.uid, now),
-        since=record.since if record else clock.rfc3339(now.wall),
-        by=record.by if record else "warden",
-        reasons=reasons,
-        hold_until=record.hold_until if hold_until and record and record.hold_until else hold_until,
-        released=record.released if record else (),
+    if state.paused:
+        yield Hold(name, "paused", f"would taint {due.value}:{due.effect}; {state.paused}")
+        return
+    afresh = standing in (None, ON_PROBATION)
+    if afresh and (braked := brakes.isolation(verdict)) is not None:
+        yield Hold(name, *braked)
+        return
+    wanted = _record(state, verdict, node, record, now, hold_until)
+    if afresh:
+        session, since = _session(name, node.metadata.uid, now), clock.rfc3339(now.wall)
+        wanted = msgspec.structs.replace(wanted, session=session, since=since, by=_by(verdict))
+    yield Isolate(node, due, wanted)
+
+
+def _record(
+    state: State, verdict: Verdict, node: Node, old: Record | None, now: Instant, hold_until: str | None
+) -> Record:
+    """What the record has to say now, going on from what it says."""
+    heard = state.heard.get(verdict.node)
+    lasting = any(fault.level >= FaultLevel.SEPARATE_NPU for fault in verdict.faults)
+    boot = heard.report.boot_id if lasting and heard is not None else ""
+    if old is None:
+        session, since = _session(verdict.node, node.metadata.uid, now), clock.rfc3339(now.wall)
+        return Record(session, since, _by(verdict), verdict.reasons, hold_until, boot=boot)
+    # A fault that comes back while the node was healing is a flap; a person's wish and planned work are none.
+    again = verdict.want is not None and verdict.want.value != MANUAL and not verdict.maintenance
+    flapped = again and bool(old.hold_until or old.probation_until)
+    return msgspec.structs.replace(
+        old,
+        reasons=verdict.reasons or old.reasons,
+        hold_until=hold_until,
+        flaps=old.flaps + flapped,
+        boot=boot or old.boot,
+        probation_until=None,
     )
-    if wanted != record:
-        yield KeepRecord(node, wanted)
+
+
+def _by(verdict: Verdict) -> str:
+    planned = verdict.maintenance and verdict.want is not None and verdict.want.value == NODE_DEAD
+    return "maintenance" if planned else "warden"
 
 
 def _session(name: str, uid: str, now: Instant) -> str:
@@ -117,7 +173,8 @@ def _session(name: str, uid: str, now: Instant) -> str:
 
 def _due(state: State, verdict: Verdict, now: Instant, alarm: clock.Alarm) -> Wanted | None:
     """The strongest isolation that was wanted within the hold-down; wakes the planner when that changes."""
-    hold_s = state.policy.isolate.hold_down_s
+    node = state.nodes.get(verdict.node)
+    hold_s = holddown.hold_down_s(state.policy, record_of(node) if node is not None else None)
     live = [verdict.want] if verdict.want else []
     for wanted, at in state.memory.wanted.get(verdict.node, {}).items():
         if now.mono - at < hold_s:
@@ -128,14 +185,10 @@ def _due(state: State, verdict: Verdict, now: Instant, alarm: clock.Alarm) -> Wa
 
 def _condition(state: State, verdict: Verdict, node: Node) -> Iterator[Action]:
     wanted = condition_of(verdict, state.heard.get(verdict.node))
-    if wanted is None or (verdict.silent and verdict.node not in state.heard and not _is_npu_node(node)):
+    if wanted is None:
+        return
+    if verdict.silent and verdict.node not in state.heard and not devices.is_npu_node(node) and not current_want(node):
         return
     held = node.condition(CONDITION)
     if held is None or (held.status, held.reason, held.message) != wanted:
         yield SetCondition(node, *wanted)
-
-
-def _is_npu_node(node: Node) -> bool:
-    if node.taint(TAINT_KEY) is not None:
-        return True
-    return any(name.startswith("huawei.com/") for name in (*node.status.capacity, *node.status.allocatable))

@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from reconciler.core.devices import withdrawn
 from reconciler.core.objects import Node
+from reconciler.core.rejections import CODE as REJECTS_PODS
+from reconciler.core.rejections import rejected
+from reconciler.core.separated import Separated
 from reconciler.core.state import Heard, State, Wanted
 from reconciler.core.taints import MANUAL, NODE_DEAD, record_of, want
-from shared.model import Fault, FaultLevel, Instant
+from shared.model import NODE, Fault, FaultLevel, Instant
 from shared.names import CODE_MONITOR_BLIND, ISOLATE_ANNOTATION, OPT_OUT_LABEL
 
 FIRST_MINUTE_S = 60.0
 """A leader this young takes nobody for silent: the agents' next reports are on their way."""
 
+_REJECTS_LEVEL = FaultLevel.PRE_SEPARATE_NPU
+
+_SEPARATED_LEVEL = FaultLevel.MANUALLY_SEPARATE_NPU
 MAX_TEXTS = 20
 MAX_TEXT = 200
 
@@ -25,6 +32,10 @@ class Verdict:
     dead: work on it is lost. silent: its agent has said nothing for too long. blind: it cannot be said to be well
     (silent, never heard, reports unreadable, or not Ready), so nothing there counts as healed.
     storm: it would count as dead by NotReady alone, but so many nodes are NotReady that the view is suspect.
+    turned_away: pods of several workloads that its kubelet has turned away. observed: open faults that the policy
+    only watches. maintenance: it was cordoned before it went NotReady. softened: values of taints that only ask work
+    to stay away, because the device plugin has withdrawn the faulty chips (policy: isolate.scope = "chip").
+    separated: dies of it that are separated for good, whatever its agent says, without those of a person's release.
     faults: open ones, without those that a person's release has forgiven. want: the isolation asked for now.
     reasons: why, for people. opted_out: hands off by the operator's label.
     """
@@ -38,6 +49,11 @@ class Verdict:
     want: Wanted | None
     reasons: tuple[str, ...]
     faults: tuple[Fault, ...]
+    turned_away: tuple[str, ...] = ()
+    observed: tuple[Fault, ...] = ()
+    maintenance: bool = False
+    softened: frozenset[str] = frozenset()
+    separated: tuple[Separated, ...] = ()
 
 
 def few(texts: Sequence[str]) -> tuple[str, ...]:
@@ -66,18 +82,28 @@ def judge(state: State, name: str, now: Instant) -> Verdict:
     dead, storm = _dead(state, name, node, lost, now)
     record = record_of(node) if node is not None else None
     forgiven = record.released if record is not None else ()
-    faults = tuple(fault for fault in heard.report.faults if fault.id not in forgiven) if heard else ()
+    standing = [fault for fault in heard.report.faults if fault.id not in forgiven] if heard else []
+    faults = tuple(fault for fault in standing if not state.policy.observes(fault))
     opted_out = node is not None and node.metadata.labels.get(OPT_OUT_LABEL) == "true"
 
+    softened = _softened(state, node, faults)
     candidates: list[tuple[Wanted, str]] = []
     if dead:
         candidates.append((want("NoSchedule", NODE_DEAD), _why_dead(node, silent)))
     if node is not None and (why := node.metadata.annotations.get(ISOLATE_ANNOTATION)):
         candidates.append((want("NoSchedule", MANUAL), f"operator: {why}"))
+    separated = _separated(state, name, faults, forgiven)
+    if (separate := state.policy.rule(_SEPARATED_LEVEL).taint) != "none":
+        candidates += [(want(separate, _SEPARATED_LEVEL.value), one.reason) for one in separated]
     for fault in faults:
         rule = state.policy.rule(fault.level)
         if rule.taint != "none":
-            candidates.append((want(rule.taint, fault.level.value), f"{fault.level.value} {fault.id}"))
+            effect = "PreferNoSchedule" if fault.chip != NODE and fault.level.value in softened else rule.taint
+            candidates.append((want(effect, fault.level.value), f"{fault.level.value} {fault.id}"))
+    turned_away = () if state.policy.observes_code(REJECTS_PODS) else rejected(state, name, now.mono)
+    if turned_away and (rule := state.policy.rule(_REJECTS_LEVEL)).taint != "none":
+        reason = f"{_REJECTS_LEVEL.value} {REJECTS_PODS}: the kubelet turned away {', '.join(few(turned_away))}"
+        candidates.append((want(rule.taint, _REJECTS_LEVEL.value), reason))
     candidates.sort(key=lambda pair: (-pair[0].rank, pair[1]))
     return Verdict(
         node=name,
@@ -89,7 +115,38 @@ def judge(state: State, name: str, now: Instant) -> Verdict:
         want=candidates[0][0] if candidates and not opted_out else None,
         reasons=few([text for _, text in candidates]),
         faults=faults,
+        turned_away=turned_away,
+        observed=tuple(fault for fault in standing if state.policy.observes(fault)),
+        maintenance=_maintenance(state, name, node),
+        softened=softened,
+        separated=separated,
     )
+
+
+def _separated(state: State, name: str, faults: Sequence[Fault], forgiven: Sequence[str]) -> tuple[Separated, ...]:
+    """Dies that are separated for good although the node's agent does not say so (any more)."""
+    override = state.policy.levels.get(_SEPARATED_LEVEL)
+    if override is not None and override.observe_only:
+        return ()
+    told = {fault.chip for fault in faults if fault.level is _SEPARATED_LEVEL}
+    return tuple(one for one in state.separations.get(name, ()) if one.id not in forgiven and one.chip not in told)
+
+
+def _maintenance(state: State, name: str, node: Node | None) -> bool:
+    cordoned, not_ready = state.memory.cordoned_since.get(name), state.memory.not_ready_since.get(name)
+    if node is None or not node.spec.unschedulable or cordoned is None:
+        return False
+    return not_ready is not None and cordoned <= not_ready
+
+
+def _softened(state: State, node: Node | None, faults: Sequence[Fault]) -> frozenset[str]:
+    """Levels of chip faults that need no NoSchedule, because no scheduler can give out these chips any more."""
+    if state.policy.isolate.scope != "chip" or node is None:
+        return frozenset()
+    hard = [f for f in faults if f.chip != NODE and state.policy.rule(f.level).taint == "NoSchedule"]
+    if not withdrawn(node, len({fault.chip for fault in hard})):
+        return frozenset()
+    return frozenset(fault.level.value for fault in hard)
 
 
 def _dead(state: State, name: str, node: Node | None, lost: bool, now: Instant) -> tuple[bool, bool]:
@@ -125,4 +182,9 @@ def condition_of(verdict: Verdict, heard: Heard | None) -> tuple[str, str, str] 
     if bad:
         worst = max(bad, key=lambda f: f.level)
         return "False", worst.level.value, ", ".join(sorted(f.id for f in bad))[:1024]
+    if verdict.separated:
+        reasons = "; ".join(one.reason for one in verdict.separated)
+        return "False", _SEPARATED_LEVEL.value, reasons[:1024]
+    if verdict.turned_away:
+        return "False", _REJECTS_LEVEL.value, f"{REJECTS_PODS}: {', '.join(few(verdict.turned_away))}"[:1024]
     return "True", "Healthy", "no open fault of RestartRequest or above"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from reconciler.core.objects import Owner, Pod, Recovery
+from reconciler.core.resources import resource_of
 from reconciler.core.units import Index, NoUnit, Unit, ref_of
 
 
@@ -19,8 +20,16 @@ def deleted(owner: Owner) -> tuple[str, str] | None:
     return None
 
 
-def chain_end(chain: tuple[Owner, ...]) -> tuple[str, str] | None:
-    return next((why for owner in chain if (why := deleted(owner)) is not None), None)
+def chain_end(chain: tuple[Owner, ...], index: Index) -> tuple[str, str] | None:
+    """One of the controllers is being deleted, or the one above them is gone already: the rest will follow it."""
+    for owner in chain:
+        if (why := deleted(owner)) is not None:
+            return why
+    above = chain[-1].metadata.controller if chain else None
+    # A kind that we do not watch, or that this cluster does not serve, cannot be seen at all.
+    if above is None or above.kind not in index.state.kinds or resource_of(above.api_version, above.kind) is None:
+        return None
+    return "owner-deleted", f"{above.kind} {above.name} is gone: {chain[-1].kind} {chain[-1].metadata.name} follows it"
 
 
 def orphan(pod: Pod) -> NoUnit:
@@ -32,8 +41,10 @@ def orphan(pod: Pod) -> NoUnit:
     return NoUnit(unit_id, "owner-deleted", f"{kind} {name} does not exist: nothing would bring it back")
 
 
-def whole_job(job: Owner, index: Index, *, size: int, blocked: tuple[str, str] | None) -> Unit:
-    """All pods of a job restart together; `size` and `blocked` as in Unit."""
+def whole_job(
+    job: Owner, index: Index, *, size: int, blocked: tuple[str, str] | None, rounds_left: int | None = None
+) -> Unit:
+    """All pods of a job restart together; `size`, `blocked` and `rounds_left` as in Unit."""
     return Unit(
         id=job.metadata.key,
         namespace=job.metadata.namespace,
@@ -45,6 +56,7 @@ def whole_job(job: Owner, index: Index, *, size: int, blocked: tuple[str, str] |
         chain=(job,),
         size=size,
         blocked=blocked,
+        rounds_left=rounds_left,
     )
 
 
@@ -64,5 +76,5 @@ def single_pod(pod: Pod, index: Index) -> Unit | NoUnit:
         pods=(pod,),
         chain=chain,
         size=1,
-        blocked=chain_end(chain),
+        blocked=chain_end(chain, index),
     )

@@ -111,6 +111,29 @@ class Toleration(_K8s, frozen=True):
     effect: str | None = None
 
 
+class Requirement(_K8s, frozen=True):
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] | None = None
+
+
+class NodeSelectorTerm(_K8s, frozen=True):
+    match_expressions: tuple[Requirement, ...] | None = None
+    match_fields: tuple[Requirement, ...] | None = None
+
+
+class NodeSelector(_K8s, frozen=True):
+    node_selector_terms: tuple[NodeSelectorTerm, ...] | None = None
+
+
+class NodeAffinity(_K8s, frozen=True):
+    required_during_scheduling_ignored_during_execution: NodeSelector | None = None
+
+
+class Affinity(_K8s, frozen=True):
+    node_affinity: NodeAffinity | None = None
+
+
 class PodSpec(_K8s, frozen=True):
     node_name: str | None = None
     restart_policy: str = "Always"
@@ -118,14 +141,30 @@ class PodSpec(_K8s, frozen=True):
     containers: tuple[Container, ...] = ()
     tolerations: tuple[Toleration, ...] | None = None
     scheduler_name: str = ""
+    node_selector: dict[str, str] | None = None
+    affinity: Affinity | None = None
+
+    @property
+    def required_node_terms(self) -> tuple[NodeSelectorTerm, ...]:
+        """The node must fit one of these; empty = any node fits."""
+        node = self.affinity.node_affinity if self.affinity else None
+        wanted = node.required_during_scheduling_ignored_during_execution if node else None
+        return (wanted.node_selector_terms or ()) if wanted else ()
 
 
 class Terminated(_K8s, frozen=True):
     exit_code: int = 0
     reason: str = ""
+    message: str = ""
+
+
+class Waiting(_K8s, frozen=True):
+    reason: str = ""
+    message: str = ""
 
 
 class ContainerState(_K8s, frozen=True):
+    waiting: Waiting | None = None
     terminated: Terminated | None = None
 
 
@@ -203,6 +242,17 @@ class ConfigMap(_K8s, frozen=True):
     data: dict[str, str] | None = None
 
 
+class RingsData(_K8s, frozen=True):
+    hccl_json: str = msgspec.field(name="hccl.json", default="")
+
+
+class RingsConfig(_K8s, frozen=True):
+    """The ConfigMap `rings-config-<job>` into which ascend-operator writes the job's rank table."""
+
+    metadata: Meta
+    data: RingsData | None = None
+
+
 class WorkloadRef(_K8s, frozen=True):
     """The topmost controller of a unit: what a user would name."""
 
@@ -219,6 +269,8 @@ class Target(_K8s, frozen=True):
     uid: str
     node: str | None = None
     version: str | None = None
+    chips: tuple[int, ...] | None = None
+    """Physical ids of the chips it held; None = not known, so any chip of its node may have been one."""
 
 
 class Cause(_K8s, frozen=True):
@@ -228,6 +280,18 @@ class Cause(_K8s, frozen=True):
     """`80E18402@3 on node-a`, for people."""
     nodes: tuple[str, ...] = ()
     """Nodes whose taint must stand before a pod is deleted."""
+
+
+class History(_K8s, frozen=True):
+    """What the unit had had when this recovery was opened: it stays when those recoveries are removed.
+
+    of: what `charged` counts, the unit or the template of pods whose names are drawn. recoveries: of the unit, under
+    whatever owner. charged: retries used under the present owner.
+    """
+
+    of: str = ""
+    recoveries: int = 0
+    charged: int = 0
 
 
 class RecoverySpec(_K8s, frozen=True):
@@ -248,6 +312,9 @@ class RecoverySpec(_K8s, frozen=True):
     """Name of the pod-level recovery that this one follows: its cause stands although no chip shows it."""
     targets: tuple[Target, ...] = ()
     origin: str = "probe"
+    voluntary: bool = False
+    """The unit still served when this was opened: it takes a slot of the restart budget."""
+    history: History = History()
 
 
 class Times(_K8s, frozen=True):
@@ -271,6 +338,8 @@ class RecoveryStatus(_K8s, frozen=True):
     holder: str = ""
     charged: int = 0
     attempts: int = 0
+    duration: str = ""
+    """From the fault to the end, such as `2.3s` or `14m05s`; empty while it is open."""
     times: Times = Times()
     replacements: tuple[Target, ...] = ()
     conditions: tuple[Condition, ...] = ()
@@ -288,4 +357,5 @@ class Recovery(_K8s, frozen=True):
         return self.status.phase not in FINISHED_PHASES
 
 
+OPEN_PHASES = frozenset({"Pending", "Isolating", "Deleting", "Recreating", "WaitingForCapacity", "Held"})
 FINISHED_PHASES = frozenset({"Recovered", "Escalated", "Exhausted", "OwnerTerminal", "Aborted", "Superseded"})

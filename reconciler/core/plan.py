@@ -5,15 +5,21 @@ Pure. Safe to interrupt: carry out any part of the answer, plan again, get the r
 
 from __future__ import annotations
 
-from reconciler.core.actions import Action, Hold, Plan
+from reconciler.core.actions import BOOKKEEPING, Action, Hold, Plan
 from reconciler.core.brakes import Brakes
 from reconciler.core.clock import Alarm
 from reconciler.core.deleting import rationed
 from reconciler.core.episodes import open_of, plan_escalated, plan_new, strike, struck_of
 from reconciler.core.isolation import plan_node
+from reconciler.core.joining import plan_joins
 from reconciler.core.judge import Verdict, judge, silent_since
+from reconciler.core.ledger import plan_ledger
+from reconciler.core.precedence import rank_of_recovery, rank_of_unit
 from reconciler.core.progress import plan_open
+from reconciler.core.retention import plan_retention
+from reconciler.core.separations import plan_separations
 from reconciler.core.state import State
+from reconciler.core.telling import plan_told
 from reconciler.core.triggers import find_hits
 from reconciler.core.units import Index
 from shared.model import Instant
@@ -26,34 +32,45 @@ def plan(state: State, now: Instant) -> Plan:
     # A node that exists only in a pod's nodeName (its object is gone) is judged too: its pods are lost.
     verdicts = {name: judge(state, name, now) for name in state.nodes.keys() | index.by_node.keys()}
     brakes = Brakes(state, verdicts, now)
+    out += plan_ledger(state, index)  # first: a pod that runs before its job's entry stands can end the job
+    out += plan_separations(state, now)
     for name in sorted(state.nodes):
         out += plan_node(state, verdicts[name], state.nodes[name], brakes, now, alarm)
 
     struck, refused = strike(find_hits(state, verdicts, index, now, alarm), index)
     out += refused
+    joins = {action.key: action for action in plan_joins(state, verdicts, now)}
+    out += joins.values()
+    out += plan_told(state, index)
     opened = open_of(state)
-    for key in sorted(opened):
+    for key in sorted(opened, key=lambda key: rank_of_recovery(opened[key], index)):
+        if f"Recovery/{opened[key].metadata.key}" in joins:
+            continue  # goes on once its cause is right
         larger = opened.get(opened[key].spec.unit)
         out += plan_open(state, opened[key], struck_of(key, struck), larger, verdicts, index, now, alarm)
     out += plan_escalated(state, opened, index, now)
-    for key in sorted(struck.keys() - opened.keys()):
+    for key in sorted(struck.keys() - opened.keys(), key=lambda key: rank_of_unit(struck[key].unit)):
         if struck[key].unit.id not in opened:
             out += plan_new(state, struck[key], index, brakes, now)
 
+    out += plan_retention(state)
     out = list(rationed(state, out, alarm))
-    _ring(state, verdicts, alarm)
+    _ring(state, verdicts, now, alarm)
     holds = tuple(item for item in out if isinstance(item, Hold))
     actions = tuple(item for item in out if not isinstance(item, Hold))
     if state.policy.observe_only:
-        holds += tuple(Hold(a.key, "observe-only", f"would do: {type(a).__name__}") for a in actions)
+        acting = [action for action in actions if not isinstance(action, BOOKKEEPING)]
+        holds += tuple(Hold(a.key, "observe-only", f"would do: {type(a).__name__}") for a in acting)
         actions = ()
     return Plan(actions, holds, alarm.at)
 
 
-def _ring(state: State, verdicts: dict[str, Verdict], alarm: Alarm) -> None:
-    """Wake when a node would turn silent, or dead by NotReady alone."""
+def _ring(state: State, verdicts: dict[str, Verdict], now: Instant, alarm: Alarm) -> None:
+    """Wake when a node would turn silent, or dead by NotReady alone, or a pause ends."""
     for name in verdicts:
         if name in state.nodes or name in state.heard:
             alarm.ring(silent_since(state, state.heard.get(name)) + 0.001)
+    if state.paused_until is not None:
+        alarm.ring(now.mono + state.paused_until - now.wall)
     for at in state.memory.not_ready_since.values():
         alarm.ring(at + state.policy.detect.not_ready_after_s)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from shared.model import FaultLevel
+from shared.model import Fault, FaultLevel
 
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=10 * 365 * 86400)]
 """A duration: neither negative nor for ever, and so never infinite or not a number."""
@@ -88,6 +88,13 @@ DEFAULT_LEVELS: dict[FaultLevel, LevelRule] = {
 class LevelOverride(_Table, frozen=True):
     taint: Literal["NoSchedule", "PreferNoSchedule", "none"] | None = None
     reschedule: Literal["now", "after", "label", "never"] | None = None
+    observe_only: bool = False
+
+
+class Observe(_Table, frozen=True):
+    """Codes that are judged and told, and that nothing is done for: how a new rule is tried out."""
+
+    codes: tuple[str, ...] = ()
 
 
 class Policy(_Table, frozen=True):
@@ -101,7 +108,16 @@ class Policy(_Table, frozen=True):
     breaker: Breaker = Breaker()
     common_cause: CommonCause = CommonCause()
     domains: Domains = Domains()
+    observe: Observe = Observe()
     levels: dict[FaultLevel, LevelOverride] = {}
+
+    def observes(self, fault: Fault) -> bool:
+        """Whether nothing is to be done for this fault, because its code or its level is only being tried out."""
+        override = self.levels.get(fault.level)
+        return self.observes_code(fault.code) or (override is not None and override.observe_only)
+
+    def observes_code(self, code: str) -> bool:
+        return code in self.observe.codes
 
     def rule(self, level: FaultLevel) -> LevelRule:
         base, override = DEFAULT_LEVELS[level], self.levels.get(level)

@@ -14,12 +14,14 @@ from reconciler.core.actions import Action, Claim, Hold, Progress
 from reconciler.core.deleting import deleting
 from reconciler.core.episode import Episode, overdue, without_cause
 from reconciler.core.episodes import Struck
+from reconciler.core.foreign import stand_down
 from reconciler.core.judge import Verdict, few
-from reconciler.core.objects import Cause, Recovery, Target
+from reconciler.core.objects import Cause, Pod, Recovery, Target
 from reconciler.core.recreating import recreating
 from reconciler.core.state import State
-from reconciler.core.units import Index, method_of
-from reconciler.workloads import ended
+from reconciler.core.triggers import chips_of
+from reconciler.core.units import Index, hand_of, method_of
+from reconciler.workloads import ended, must_stand
 from shared.model import Instant
 
 
@@ -38,6 +40,14 @@ def plan_open(
     larger: the open recovery of the whole that this unit is a part of, if there is one: it takes over.
     """
     episode = Episode(state, recovery, struck, verdicts, index, now, alarm)
+    found = list(_next(episode, larger))
+    if not any(isinstance(item, (Claim, Progress)) for item in found):
+        yield from overdue(episode)
+    yield from found
+
+
+def _next(episode: Episode, larger: Recovery | None) -> Iterator[Action | Hold]:
+    state, recovery = episode.state, episode.recovery
     end = _ended(episode)
     if end is not None:
         yield end
@@ -56,8 +66,8 @@ def plan_open(
 
 def _ended(episode: Episode) -> Progress | None:
     """Whether the episode has lost its object: the owner is gone, being deleted, or creates no pods any more."""
-    for ref in (episode.spec.workload, episode.spec.controller):
-        if ref is None or (episode.state.kinds and ref.kind not in episode.state.kinds):
+    for ref in must_stand(episode.recovery):
+        if episode.state.kinds and ref.kind not in episode.state.kinds:
             continue
         owner = episode.state.owners.get(ref.uid)
         if owner is None:
@@ -72,7 +82,7 @@ def _ended(episode: Episode) -> Progress | None:
 def _isolating(episode: Episode) -> Iterator[Action | Hold]:
     state, spec = episode.state, episode.spec
     pods = episode.pods_now()
-    causes = [hit for hit in episode.hits if hit.wait is None]
+    causes = episode.causes
     if not causes and not episode.escalation_stands(pods):
         yield from without_cause(episode)
         return
@@ -82,26 +92,30 @@ def _isolating(episode: Episode) -> Iterator[Action | Hold]:
     if episode.unit is not None and (allowed := method_of(episode.unit, episode.index)).name is None:
         yield episode.to("Aborted", reason=allowed.reason, message=f"nothing was deleted: {allowed.message}")
         return
+    if (foreign := stand_down(state, pods)) is not None:
+        yield episode.to("Aborted", reason=foreign[0], message=f"nothing was deleted: {foreign[1]}")
+        return
     nodes = episode.isolated_nodes(tuple(pod.node for pod in pods))
     settled_at = 0.0
     for name in nodes:
         since = state.memory.tainted_since.get(name)
         if since is None:
             yield Hold(spec.unit, "isolating", f"waits for the taint on {name}: nothing is deleted without it")
-            yield from overdue(episode)
             return
         settled_at = max(settled_at, since + state.policy.reschedule.settle_s)
     if episode.now.mono < settled_at:
         episode.alarm.ring(settled_at)
         return
-    targets = tuple(
-        Target(pod.metadata.name, pod.metadata.uid, pod.node, pod.metadata.labels.get("version")) for pod in pods
-    )
-    cause = spec.cause
+    targets = tuple(_target(state, pod) for pod in pods)
+    cause, charged = spec.cause, episode.status.charged
     if causes:
-        kind = next((hit.kind for hit in causes if hit.kind != "Software"), "Software")
-        cause = Cause(kind, few(sorted({hit.fault for hit in causes})), spec.cause.nodes)
-    new_spec = msgspec.structs.replace(spec, targets=targets, cause=cause)
+        hard = [hit for hit in causes if hit.kind != "Software"]
+        where = sorted({*spec.cause.nodes, *(hit.node for hit in hard if hit.node)})
+        cause = Cause(hard[0].kind if hard else "Software", few(sorted({hit.fault for hit in causes})), tuple(where))
+        charged = 0 if hard else charged
+    # The operator may have come or gone since the episode was opened.
+    method = spec.method if episode.unit is None else hand_of(episode.unit, spec.method)
+    new_spec = msgspec.structs.replace(spec, targets=targets, cause=cause, method=method)
     times = msgspec.structs.replace(
         episode.status.times, tainted=episode.stamp if nodes else None, claimed=episode.stamp
     )
@@ -111,7 +125,15 @@ def _isolating(episode: Episode) -> Iterator[Action | Hold]:
         reason="",
         message=f"deletes {len(targets)} pods",
         holder=state.holder,
+        charged=charged,
         times=times,
         conditions=(),
     )
     yield Claim(episode.recovery, new_spec, status)
+
+
+def _target(state: State, pod: Pod) -> Target:
+    """The pod as it is deleted. Its chips are asked for later, when nobody can see any more which it held."""
+    held = chips_of(pod, state.heard.get(pod.node) if pod.node else None)
+    chips = None if held is None else tuple(sorted(held))
+    return Target(pod.metadata.name, pod.metadata.uid, pod.node, pod.metadata.labels.get("version"), chips)

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 import msgspec
 
-from reconciler.core.actions import Action, Claim, Hold, Progress
+from reconciler.core.actions import Action, Claim, Hold
 from reconciler.core.deleting import victim_of
-from reconciler.core.episode import Episode, overdue
+from reconciler.core.episode import Episode
+from reconciler.core.hanging import finish_hanging
 from reconciler.core.objects import Target
+from reconciler.core.proving import proven
 from reconciler.core.replacements import Replacements, replacements_of
 
 MAX_LANDED_WRONG = 3
@@ -26,24 +28,49 @@ def recreating(episode: Episode) -> Iterator[Action | Hold]:
         yield struck_again
         if not isinstance(struck_again, Hold):
             return
-    times: dict[str, str] = {}
+    if (finish := finish_hanging(episode)) is not None:
+        yield finish
+        return
+    times: dict[str, str | None] = {}
     if new.complete and episode.status.times.recreated is None:
         times["recreated"] = episode.stamp
     if new.bound and episode.status.times.bound is None:
         times["bound"] = episode.stamp
     if new.ready:
-        progress = episode.to("Recovered", message=f"all {len(new.pods)} pods are Ready", ready=episode.stamp, **times)
-        done = tuple(Target(p.metadata.name, p.metadata.uid, p.node) for p in new.pods)
-        yield Progress(progress.recovery, msgspec.structs.replace(progress.status, replacements=done, conditions=()))
+        yield from proven(episode, new, times)
+        return
+    if episode.status.times.ready is not None:
+        times["ready"] = None  # all were Ready, and are not any more
+    if not new.pods and (why := _not_wanted(episode)) is not None:
+        yield episode.to("Superseded", reason="rollout", message=why)
         return
     phase = "WaitingForCapacity" if new.starved else "Recreating"
     if times or phase != episode.status.phase:
         reason = "capacity" if new.starved else ""
-        yield episode.to(phase, reason=reason, message=new.text, **times)
+        yield episode.to(phase, reason=reason, message=_what_is_missing(episode, new), **times)
         return
     if new.starved:
         yield Hold(episode.spec.unit, "capacity", new.text)
-    yield from overdue(episode)
+
+
+def _what_is_missing(episode: Episode, new: Replacements) -> str:
+    """How far the new pods are; where they find no room, also how many NPUs which of them need."""
+    waiting = [pod for pod in new.pods if not pod.node]
+    short = episode.index.capacity.shortage(waiting, ()) if new.starved and waiting else None
+    return f"{new.text}; {short}" if short else new.text
+
+
+def _not_wanted(episode: Episode) -> str | None:
+    """Why no new pod will come: its controller has as many as it wants. A rollout or a scale-down has overtaken us."""
+    ref = episode.spec.controller
+    owner = episode.state.owners.get(ref.uid) if ref is not None else None
+    if owner is None or episode.spec.level != "Pod":
+        return None
+    wanted = owner.spec.get("replicas")
+    pods = [pod for pod in episode.index.by_controller.get(owner.metadata.uid, ()) if not pod.terminating]
+    if not isinstance(wanted, int) or len(pods) < wanted:
+        return None
+    return f"{owner.kind} {owner.metadata.name} wants {wanted} pods and has them: it was rolled out or scaled meanwhile"
 
 
 def _stuck(episode: Episode, new: Replacements) -> str | None:

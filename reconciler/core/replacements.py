@@ -9,6 +9,9 @@ from reconciler.core.objects import Pod, Recovery
 from reconciler.core.units import Index, Unit
 from reconciler.workloads import members, unit_of
 
+AHEAD_S = 30.0
+"""A ReplicaSet replaces a pod that Failed at once; a new leader opens its recovery so much later."""
+
 
 @dataclass(frozen=True, slots=True)
 class Replacements:
@@ -62,6 +65,8 @@ def _single(pods: list[Pod], recovery: Recovery, index: Index) -> list[Pod]:
     if same:
         return same
     began = clock.parse(recovery.metadata.creation_timestamp or recovery.status.times.claimed)
+    if began is not None and recovery.spec.cause.kind == "Software":
+        began -= AHEAD_S
     others = [r for r in index.state.recoveries.values() if _alike(r, recovery)]
     taken = {target.uid for other in others for target in other.status.replacements}
     made = [

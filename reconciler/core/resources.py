@@ -5,14 +5,18 @@ One row per kind: a new workload kind is one row here and one plugin in reconcil
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from shared.names import CONTROL_CONFIGMAP, NAMESPACE
+from shared.names import CONTROL_CONFIGMAP, NAMESPACE, SEPARATED_CONFIGMAP
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """optional: a cluster without this kind is a normal cluster. name: only this one object, in `namespace`."""
+    """optional: a cluster without this kind is a normal cluster. name: only this one object, in `namespace`.
+
+    label: only objects that carry this label, whatever its value.
+    """
 
     kind: str
     group: str
@@ -22,6 +26,7 @@ class Resource:
     optional: bool = False
     namespace: str | None = None
     name: str | None = None
+    label: str | None = None
 
     @property
     def api_version(self) -> str:
@@ -35,6 +40,11 @@ class Resource:
         """Path of the list: of one namespace, or of all."""
         scope = f"/namespaces/{namespace}" if self.namespaced and namespace else ""
         return f"{self.base}{scope}/{self.plural}"
+
+    def shows(self, namespace: str, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether a list or watch of this row shows an object of its collection."""
+        here = self.namespace in (None, namespace) and self.name in (None, name)
+        return here and (self.label is None or self.label in labels)
 
     def path(self, namespace: str, name: str) -> str:
         return f"{self.collection(namespace if self.namespaced else None)}/{name}"
@@ -58,6 +68,38 @@ SCHEDULER_CONFIG = Resource(
     name="volcano-scheduler-configmap",
 )
 
+RINGS_CONFIG = Resource(
+    # Again a kind of its own: rank tables. `jobID` is on those of MindIE instances, ClusterD groups by it. The label
+    # `mx-consumer-cim` would bring the device plugin's and NodeD's ConfigMap of every node with each of its changes.
+    "RingsConfig",
+    "",
+    "v1",
+    "configmaps",
+    optional=True,
+    label="jobID",
+)
+
+RETRY_LEDGER = Resource(
+    # A kind of its own too: ascend-operator asks this ConfigMap before a failed pod ends its job.
+    "RetryLedger",
+    "",
+    "v1",
+    "configmaps",
+    optional=True,
+    namespace="volcano-system",
+    name="vcjob-fault-npu-cm",
+)
+
+SEPARATED = Resource(
+    # A kind of its own too: dies that stay separated whatever their agent remembers.
+    "SeparatedDies",
+    "",
+    "v1",
+    "configmaps",
+    namespace=NAMESPACE,
+    name=SEPARATED_CONFIGMAP,
+)
+
 OWNERS = (
     Resource("AscendJob", "mindxdl.gitee.com", "v1", "ascendjobs", optional=True),
     Resource("StormService", "orchestration.aibrix.ai", "v1alpha1", "stormservices", optional=True),
@@ -74,7 +116,7 @@ OWNERS = (
     Resource("Job", "batch.volcano.sh", "v1alpha1", "jobs", optional=True),
 )
 
-WATCHED = (NODE, POD, RECOVERY, CONTROL, SCHEDULER_CONFIG, POD_GROUP, *OWNERS)
+WATCHED = (NODE, POD, RECOVERY, CONTROL, SEPARATED, SCHEDULER_CONFIG, RETRY_LEDGER, RINGS_CONFIG, POD_GROUP, *OWNERS)
 
 _BY_KIND = {(r.api_version, r.kind): r for r in (*WATCHED, EVENT)}
 

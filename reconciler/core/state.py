@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 
 import msgspec
 
-from reconciler.core.objects import Node, Owner, Pod, Recovery
+from reconciler.core.objects import ConfigMap, Node, Owner, Pod, Recovery
 from reconciler.core.policy import Policy
+from reconciler.core.ranktable import RankTable
+from reconciler.core.separated import Separated, by_node
 from shared.model import NodeReport
 
 
@@ -37,9 +40,11 @@ class Wanted:
 class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     """The isolation record in the annotation `npuwarden.io/isolation`, JSON. Times are RFC 3339.
 
-    session: id of this isolation, new each time the node is isolated afresh. by: warden | operator.
-    hold_until: set while the faults are gone and the hold-down runs. released: ids of faults that were open when a
-    person released the node; they isolate it no more until they have gone and come back.
+    session: id of this isolation, new each time the node is isolated afresh. by: warden | operator | maintenance (a
+    node that was cordoned before it went NotReady). hold_until: set while the faults are gone and the hold-down runs.
+    released: ids of faults that were open when a person released the node; they isolate it no more until they have
+    gone and come back. flaps: how often its fault came back within the hold-down. boot: the boot in which a fault of
+    SeparateNPU or above was last seen. probation_until: new work is asked to stay away until then.
     """
 
     session: str
@@ -48,6 +53,28 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     reasons: tuple[str, ...] = ()
     hold_until: str | None = None
     released: tuple[str, ...] = ()
+    flaps: int = 0
+    boot: str = ""
+    probation_until: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """A pod that its node's kubelet has turned away. controller: its UID. at: monotonic seconds, None = just now."""
+
+    pod: str
+    controller: str
+    why: str
+    at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SelfReplaced:
+    """A pod that failed and that its controller replaces by itself. at: monotonic; None = not dated yet."""
+
+    pod: Pod
+    at: float | None = None
+    told: bool = False
 
 
 @dataclass
@@ -55,21 +82,27 @@ class Memory:
     """What this leader knows beside the cluster. Losing it costs time, never correctness.
 
     wanted: by node, when each isolation was last asked for; asking: the one that is asked for at present.
-    first_heard: by (node, fault id), since when it is open. not_ready_since: by node. tainted_since: by node, since
-    when our taint was seen standing. ending_since: by pod UID, since when a target of an open recovery was seen
-    terminating (the API server's clock is another one than ours). waiting_since: by (pod UID, bound), since when the
-    pod of a pod-level restart is not Ready. deletes: times of the deletes of the last minute. reports_since: since
-    when reports can be read without a gap.
+    first_heard: by (node, fault id), since when it is open. not_ready_since, cordoned_since: by node. tainted_since:
+    by node, since when a taint of ours is seen standing that is as strong as what is asked for. ending_since: by pod
+    UID, since when a target of an open recovery was seen terminating (the API server's clock is another one than
+    ours). waiting_since: by (pod UID, bound), since when the pod of a pod-level restart is not Ready. deletes: times
+    of the deletes of the last minute; deletes_counted: those of the leader before are among them. rejections: by node
+    and pod UID, what its kubelet turned away. self_replaced: by UID, pods whose failure is only to be told.
+    reports_since: since when reports can be read without a gap.
     """
 
     wanted: dict[str, dict[Wanted, float]] = field(default_factory=dict)
     asking: dict[str, Wanted] = field(default_factory=dict)
     first_heard: dict[tuple[str, str], float] = field(default_factory=dict)
     not_ready_since: dict[str, float] = field(default_factory=dict)
+    cordoned_since: dict[str, float] = field(default_factory=dict)
     tainted_since: dict[str, float] = field(default_factory=dict)
     ending_since: dict[str, float] = field(default_factory=dict)
     waiting_since: dict[tuple[str, bool], float] = field(default_factory=dict)
     deletes: list[float] = field(default_factory=list)
+    deletes_counted: bool = False
+    rejections: dict[str, dict[str, Rejection]] = field(default_factory=dict)
+    self_replaced: dict[str, SelfReplaced] = field(default_factory=dict)
     reports_since: float | None = None
 
 
@@ -78,11 +111,15 @@ class State:
     """Everything `plan` may look at.
 
     nodes by name; pods, groups and recoveries by `namespace/name`; owners by UID (every controller kind we watch).
+    rank_tables: the ConfigMaps `rings-config-<job>`, by `namespace/name`.
     kinds: the owner kinds this cluster serves; a pod owned by a kind that is absent here has an unknown owner.
     reports_ok: reports can be read at all. When False, silence says nothing about any node.
     watch_ok: no watch is older than 60 s. When False, nothing is deleted.
     leader_since: in the first 60 s after it nobody is silent.
+    paused: why a person has paused the warden; paused_until: wall time at which that ends by itself.
     npu_scheduler: MindCluster's Volcano plugin reschedules in this cluster.
+    ledger: the ConfigMap in which ascend-operator looks up the retries of its jobs, None while there is none.
+    separated: the ConfigMap of dies that are separated for good, None while there is none.
     network_codes: codes of the parameter plane: they keep work away, they never restart pods.
     """
 
@@ -99,9 +136,19 @@ class State:
     reports_ok: bool = True
     watch_ok: bool = True
     paused: str | None = None
+    paused_until: float | None = None
     npu_scheduler: bool = False
+    ledger: ConfigMap | None = None
+    separated: ConfigMap | None = None
+    rank_tables: Mapping[str, RankTable] = field(default_factory=dict)
     kinds: frozenset[str] = frozenset()
     network_codes: frozenset[str] = frozenset()
+
+    @cached_property
+    def separations(self) -> Mapping[str, tuple[Separated, ...]]:
+        """The dies that are separated for good, by the node that shows them."""
+        data = self.separated.data if self.separated is not None else None
+        return by_node(data, {name: heard.report for name, heard in self.heard.items()}) if data else {}
 
 
 @dataclass
@@ -121,7 +168,11 @@ class World:
     reports_ok: bool = True
     watch_ok: bool = True
     paused: str | None = None
+    paused_until: float | None = None
     npu_scheduler: bool = False
+    ledger: ConfigMap | None = None
+    separated: ConfigMap | None = None
+    rank_tables: dict[str, RankTable] = field(default_factory=dict)
     kinds: set[str] = field(default_factory=set)
     network_codes: frozenset[str] = frozenset()
     rejected_reports: dict[str, int] = field(default_factory=dict)
@@ -144,7 +195,11 @@ class World:
             reports_ok=self.reports_ok,
             watch_ok=self.watch_ok,
             paused=self.paused,
+            paused_until=self.paused_until,
             npu_scheduler=self.npu_scheduler,
+            ledger=self.ledger,
+            separated=self.separated,
+            rank_tables=MappingProxyType(dict(self.rank_tables)),
             kinds=frozenset(self.kinds),
             network_codes=self.network_codes,
         )

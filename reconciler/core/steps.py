@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from reconciler.core import delete_steps, node_steps, recovery_steps
+from reconciler.core import delete_steps, hand_over_steps, ledger_steps, node_steps, recovery_steps, separation_steps
 from reconciler.core.actions import (
     Action,
     Claim,
     DeletePods,
+    HandOver,
     Isolate,
     KeepRecord,
+    KeepSeparations,
     OpenRecovery,
     Progress,
+    Prune,
     Release,
+    ReturnCharge,
     SetCondition,
+    Tell,
+    WriteLedger,
 )
 from reconciler.core.calls import Step
 from shared.model import Instant
@@ -35,5 +41,17 @@ def steps_for(action: Action, holder: str, now: Instant) -> Step:
             return recovery_steps.write_recovery(action.recovery, {"/spec": action.spec, "/status": action.status})
         case Progress():
             return recovery_steps.progress(action, now)
+        case WriteLedger():
+            return ledger_steps.write_ledger(action)
+        case KeepSeparations():
+            return separation_steps.keep_separations(action)
+        case ReturnCharge():
+            return recovery_steps.return_charge(action, now)
+        case Tell():
+            return recovery_steps.tell(action, now)
+        case Prune():
+            return recovery_steps.prune(action)
         case DeletePods():
             return delete_steps.delete_pods(action, holder)
+        case HandOver():
+            return hand_over_steps.hand_over(action, holder)

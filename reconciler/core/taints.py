@@ -11,6 +11,7 @@ from shared.names import ISOLATION_ANNOTATION, TAINT_KEY
 
 NODE_DEAD = "NodeDead"
 MANUAL = "Manual"
+PROBATION = "Probation"
 
 _EFFECT_RANK = {"PreferNoSchedule": 100, "NoSchedule": 200}
 _VALUE_RANK = {level.value: rank for rank, level in enumerate(FaultLevel)} | {MANUAL: 20, NODE_DEAD: 30}
@@ -19,6 +20,10 @@ _VALUE_RANK = {level.value: rank for rank, level in enumerate(FaultLevel)} | {MA
 def want(effect: str, value: str) -> Wanted:
     """The effect counts first: a weaker fault that keeps all work away beats a stronger one that only asks to."""
     return Wanted(_EFFECT_RANK.get(effect, 300) + _VALUE_RANK.get(value, 0), effect, value)
+
+
+ON_PROBATION = want("PreferNoSchedule", PROBATION)
+"""Not an isolation: the node takes work that finds no other place, and nothing is deleted for it."""
 
 
 def current_want(node: Node) -> Wanted | None:

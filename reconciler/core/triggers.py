@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from reconciler.core.clock import Alarm
 from reconciler.core.judge import Verdict
+from reconciler.core.muting import Window, window_of
 from reconciler.core.objects import Pod
 from reconciler.core.state import Heard, State
-from reconciler.core.units import SUB_HEALTHY, Index, Unit, label_values, only_value
+from reconciler.core.units import SUB_HEALTHY, Index, NoUnit, Unit, label_values, only_value
+from reconciler.workloads import unit_of
 from shared.model import NODE, Fault, Instant
 
 CauseKind = Literal["Hardware", "Node", "Software", "SubHealth"]
@@ -69,11 +71,11 @@ def find_hits(state: State, verdicts: Mapping[str, Verdict], index: Index, now: 
         for pod in pods:
             if pod.status.phase == "Succeeded":
                 continue
-            hits = list(_node_hits(state, verdict, pod, now, alarm))
+            hits = list(_node_hits(state, verdict, pod, index, now, alarm))
             found.hits += hits
             if not hits and any(_restarts(state, fault) for fault in verdict.faults):
                 found.spared.append((pod, name))
-    found.hits += _software_hits(state.pods.values(), verdicts)
+    found.hits += _software_hits(state, verdicts)
     return found
 
 
@@ -81,7 +83,12 @@ def _restarts(state: State, fault: Fault) -> bool:
     return fault.code not in state.network_codes and state.policy.rule(fault.level).reschedule in ("now", "after")
 
 
-def _node_hits(state: State, verdict: Verdict, pod: Pod, now: Instant, alarm: Alarm) -> Iterator[Hit]:
+def _window(pod: Pod, index: Index, fault: Fault, usual_s: float) -> Window:
+    unit = unit_of(pod, index)
+    return Window(usual_s) if isinstance(unit, NoUnit) else window_of(unit, index, fault, usual_s=usual_s)
+
+
+def _node_hits(state: State, verdict: Verdict, pod: Pod, index: Index, now: Instant, alarm: Alarm) -> Iterator[Hit]:
     if verdict.dead:
         yield Hit(pod, "Node", f"node {verdict.node} is dead", verdict.node)
         return
@@ -100,28 +107,58 @@ def _node_hits(state: State, verdict: Verdict, pod: Pod, now: Instant, alarm: Al
             kind = "SubHealth"
         if not fault.confirmed:
             wait = ("unconfirmed", f"{fault.id} is not in the driver's own list yet: taint only")
-        elif rule == "after":
-            ripe = state.memory.first_heard.get((verdict.node, fault.id), now.mono)
-            ripe += state.policy.reschedule.restart_request_after_s
-            if now.mono <= ripe:
+        else:
+            usual_s = state.policy.reschedule.restart_request_after_s if rule == "after" else 0.0
+            window = _window(pod, index, fault, usual_s)
+            ripe = state.memory.first_heard.get((verdict.node, fault.id), now.mono) + window.seconds
+            if window.seconds > 0 and now.mono <= ripe:
                 alarm.ring(ripe + 0.001)
-                wait = ("muted", f"{fault.id} may still pass: restarts in {ripe - now.mono:.0f} s if it stays")
+                text = f"{fault.id} may still pass: restarts in {ripe - now.mono:.0f} s if it stays"
+                wait = ("muted", "; ".join((text, *window.notes)))
         where = f"{fault.id} on {verdict.node}"
         yield Hit(pod, kind, where, verdict.node, fault.since, fault.origin, wait=wait)
 
 
-def _software_hits(pods: Iterable[Pod], verdicts: Mapping[str, Verdict]) -> Iterator[Hit]:
-    for pod in pods:
-        if not pod.failed or pod.terminating:
+def _software_hits(state: State, verdicts: Mapping[str, Verdict]) -> Iterator[Hit]:
+    """Pods that Failed; where the policy says so, also those whose containers failed and were restarted in place."""
+    in_place = state.policy.reschedule.last_state_exits
+    for pod in state.pods.values():
+        if not (pod.failed or in_place) or pod.terminating or pod.status.phase == "Succeeded":
+            continue
+        codes = _exit_codes(pod)
+        if not (pod.failed or codes):
             continue
         if pod.node and (verdict := verdicts.get(pod.node)) is not None and verdict.opted_out:
             continue
-        codes = [str(s.state.terminated.exit_code) for s in pod.status.container_statuses or () if s.state.terminated]
-        what = f"pod {pod.metadata.name} Failed" + (f" (exit {', '.join(codes)})" if codes else "")
-        yield Hit(pod, "Software", what, pod.node)
+        what = "Failed" if pod.failed else "was restarted in place"
+        if pod.failed and pod.status.reason:  # the kubelet has ended it: Evicted, UnexpectedAdmissionError, ...
+            what = f"{what} ({pod.status.reason})"
+        text = f"pod {pod.metadata.name} {what}" + (f" (exit {', '.join(map(str, codes))})" if codes else "")
+        yield Hit(pod, "Software", text, pod.node)
+
+
+def _exit_codes(pod: Pod) -> list[int]:
+    """How the containers of a Failed pod ended; of another one, how those ended that restartPolicy Always restarted."""
+    states = pod.status.container_statuses or ()
+    if pod.failed:
+        return [s.state.terminated.exit_code for s in states if s.state.terminated]
+    if pod.spec.restart_policy != "Always":
+        return []
+    last = [s.last_state.terminated.exit_code for s in states if s.last_state.terminated]
+    return [code for code in last if code != 0]
 
 
 def sub_health_method(unit: Unit, index: Index) -> str | None:
     """`subHealthyStrategy`: graceExit -> grace, forceExit -> force, anything else -> None (ignore, the default)."""
     value = only_value(label_values(unit, index, SUB_HEALTHY), "ignore")
     return {"graceExit": "grace", "forceExit": "force"}.get(value)
+
+
+def sub_health_ignored(unit: Unit, index: Index) -> str:
+    """Why a sub-healthy chip restarts nothing here: the label is missing, says so, or cannot be followed."""
+    values = sorted(label_values(unit, index, SUB_HEALTHY))
+    if len(values) > 1:
+        return f"a chip is sub-healthy: label {SUB_HEALTHY} has different values ({', '.join(values)}), so ignore"
+    if values and values[0] != "ignore":
+        return f"a chip is sub-healthy: label {SUB_HEALTHY}={values[0]!r} is no ignore, graceExit, forceExit, so ignore"
+    return f"a chip is sub-healthy: label {SUB_HEALTHY} is {'ignore' if values else 'missing, so ignore'}"

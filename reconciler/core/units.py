@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from reconciler.core.capacity import Capacity
 from reconciler.core.objects import Owner, OwnerReference, Pod, WorkloadRef
 from reconciler.core.state import State
 
@@ -18,6 +19,7 @@ FAULT_RETRY_TIMES = "fault-retry-times"
 POD_RESCHEDULING = "pod-rescheduling"
 SUB_HEALTHY = "subHealthyStrategy"
 GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
+_EXTERNAL_METHODS = frozenset({"external-force", "external-grace"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,9 @@ class Unit:
     id: `namespace/workload[/instance]`. level: Job | Instance | Pod. chain: controllers above the pods, nearest first.
     size: pods a whole unit has by its owner's spec, 0 = it does not say. blocked: (reason, message) when its kind
     forbids a restart now. beyond: the larger unit that restarts when this one does not come back; None = it never
-    escalates.
+    escalates. rounds_left: restarts that its controller still allows before it gives up; None = it sets no limit.
+    operator: whether the operator that restarts units of this kind when a pod is marked is running; None = this kind
+    has no such operator. repairs: who replaces a pod that has Failed by itself, as a sentence; "" = nobody does.
     """
 
     id: str
@@ -41,6 +45,9 @@ class Unit:
     size: int
     blocked: tuple[str, str] | None = None
     beyond: Unit | None = None
+    rounds_left: int | None = None
+    operator: bool | None = None
+    repairs: str = ""
 
     @property
     def key(self) -> str:
@@ -69,6 +76,10 @@ class Index:
         self._by_label: dict[str, Mapping[tuple[str, str], list[Pod]]] = {}
 
     @cached_property
+    def capacity(self) -> Capacity:
+        return Capacity(self.state)
+
+    @cached_property
     def by_node(self) -> Mapping[str, list[Pod]]:
         table: dict[str, list[Pod]] = defaultdict(list)
         for pod in self.state.pods.values():
@@ -94,6 +105,18 @@ class Index:
     def named(self, kind: str, namespace: str, name: str) -> Owner | None:
         """An owner by name, for pods that refer to it by a label."""
         return self._by_name.get((kind, f"{namespace}/{name}"))
+
+    @cached_property
+    def _by_owner(self) -> Mapping[str, list[Owner]]:
+        table: dict[str, list[Owner]] = defaultdict(list)
+        for owner in self.state.owners.values():
+            if (above := owner.metadata.controller) is not None:
+                table[above.uid].append(owner)
+        return table
+
+    def owned(self, uid: str) -> list[Owner]:
+        """The controllers right below this one (the ReplicaSets of a Deployment)."""
+        return self._by_owner.get(uid, [])
 
     def labelled(self, label: str, namespace: str, value: str) -> list[Pod]:
         """Pods of a namespace by the value of a label, in order of their names."""
@@ -154,9 +177,22 @@ def label_values(unit: Unit, index: Index, label: str) -> set[str]:
     return {place[label] for place in places if label in place}
 
 
+EXTERNAL = "external-"
+"""Prefix of the methods by which an operator restarts the unit: the warden marks its pods and deletes none."""
+
+
+def hand_of(unit: Unit, method: str) -> str:
+    """The same method by the hand that is there for it: the operator's where it runs, else ours.
+
+    Two hands on one unit are never right, and an operator that runs acts on its own: it decides, not the label.
+    """
+    plain = method.removeprefix(EXTERNAL)
+    return EXTERNAL + plain if unit.operator else plain
+
+
 @dataclass(frozen=True, slots=True)
 class Method:
-    """How the unit may be restarted: force or grace; or None with the word and the sentence that say why not."""
+    """How the unit may be restarted: force, grace, or one of them with the prefix `external-`; or None and why not."""
 
     name: str | None
     reason: str = ""
@@ -164,7 +200,10 @@ class Method:
 
 
 def method_of(unit: Unit, index: Index) -> Method:
-    """Reads `fault-scheduling`. A missing, unknown or contradicting value means off, and says so."""
+    """Reads `fault-scheduling`. A missing, unknown or contradicting value means off, and says so.
+
+    Source: MindCluster's label; `external-force` and `external-grace` are for units that an operator can restart.
+    """
     values = label_values(unit, index, FAULT_SCHEDULING)
     if not values:
         return Method(None, "label-missing", f"no label {FAULT_SCHEDULING} on its pods, PodGroup or owner")
@@ -172,8 +211,11 @@ def method_of(unit: Unit, index: Index) -> Method:
         shown = ", ".join(sorted(values))
         return Method(None, "label-invalid", f"label {FAULT_SCHEDULING} has different values: {shown}")
     value = values.pop()
-    if value in ("force", "grace"):
-        return Method(value)
+    if value in ("force", "grace") or (unit.operator is not None and value in _EXTERNAL_METHODS):
+        return Method(hand_of(unit, value))
+    if value in _EXTERNAL_METHODS:
+        message = f"label {FAULT_SCHEDULING}={value} is for infer-operator workloads alone: set it to force or grace"
+        return Method(None, "label-invalid", message)
     if value == "off":
         return Method(None, "label-off", f"label {FAULT_SCHEDULING} is off")
     return Method(None, "label-invalid", f"label {FAULT_SCHEDULING}={value!r} is none of force, grace, off")

@@ -34,8 +34,9 @@ class Sender(Protocol):
 class Lease:
     """`run(lead)` leads whenever the lease is ours. `valid_until`: monotonic seconds, 0 while somebody else leads.
 
-    duration_s: how long others wait after the last renewal. request_timeout_s: how long one write may take; the
-    leading scope is ended that much before `valid_until`.
+    succeeds: whether a holder is known to have ended, so that its lease is not waited out. duration_s: how long others
+    wait after the last renewal. request_timeout_s: how long one write may take; the leading scope is ended that much
+    before `valid_until`.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class Lease:
         ticks: Ticks,
         *,
         namespace: str = NAMESPACE,
+        succeeds: Callable[[str], bool] = lambda _: False,
         duration_s: float = 15.0,
         renew_s: float = 5.0,
         retry_s: float = 1.0,
@@ -53,7 +55,7 @@ class Lease:
     ) -> None:
         self.holder = holder
         self.valid_until = 0.0
-        self._client, self._metrics, self._ticks = client, metrics, ticks
+        self._client, self._metrics, self._ticks, self._succeeds = client, metrics, ticks, succeeds
         self._duration_s, self._renew_s, self._retry_s = duration_s, renew_s, retry_s
         self._request_timeout_s = request_timeout_s
         self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
@@ -113,6 +115,9 @@ class Lease:
             self._renewal, self._renewal_seen_at = renewal, time.monotonic()
         silent_s = time.monotonic() - self._renewal_seen_at
         if self.current in ("", self.holder):
+            return await self._write("PUT", self._path)
+        if self._succeeds(self.current):
+            log.warning("%s was an earlier process of this pod: its lease is taken over at once", self.current)
             return await self._write("PUT", self._path)
         if silent_s >= float(spec.get("leaseDurationSeconds") or self._duration_s):
             log.warning("%s has not renewed the lease for %.0f s: taking over", self.current, silent_s)

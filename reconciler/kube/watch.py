@@ -87,7 +87,8 @@ class ResourceWatch:
         self.resource = resource
         self._client, self._sink, self._metrics, self._ticks = client, sink, metrics, ticks
         self._path = resource.collection(resource.namespace)
-        self._params = (("fieldSelector", f"metadata.name={resource.name}"),) if resource.name else ()
+        only = {"fieldSelector": resource.name and f"metadata.name={resource.name}", "labelSelector": resource.label}
+        self._params = tuple((key, value) for key, value in only.items() if value)
         self._version: str | None = None
         self._alive_at = time.monotonic()
         self._failures = 0
@@ -99,7 +100,9 @@ class ResourceWatch:
 
     @property
     def name(self) -> str:
-        return f"watch {self.resource.plural}"
+        """Of its own for each row: several watch one collection, and none may tick for another."""
+        only = self.resource.name or self.resource.label
+        return f"watch {self.resource.plural}" + (f" {only}" if only else "")
 
     @property
     def synced(self) -> bool:

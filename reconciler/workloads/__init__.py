@@ -8,22 +8,25 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from dataclasses import replace
 from typing import Protocol
 
-from reconciler.core.objects import Owner, OwnerReference, Pod, Recovery
+from reconciler.core.objects import Owner, OwnerReference, Pod, Recovery, WorkloadRef
 from reconciler.core.units import Index, NoUnit, Unit
 
 
 class Workload(Protocol):
     """controllers: `Kind.group` of the pods' direct controllers that this plugin claims.
 
-    label: a pod label that claims a pod before any controller does (its controller is an ordinary StatefulSet, say);
-    None = controllers alone. kinds: every owner kind whose end this plugin can tell.
+    label: a pod label that claims the pods of ordinary StatefulSets and ReplicaSets; None = controllers alone. kinds:
+    every owner kind whose end this plugin can tell. rebuilt: the pods' controller may be deleted and made anew in
+    the middle of a restart; that ends no recovery.
     """
 
     controllers: frozenset[str]
     label: str | None
     kinds: frozenset[str]
+    rebuilt: bool
 
     def unit(self, pod: Pod, index: Index) -> Unit | NoUnit:
         """The unit of a pod that this plugin claims. Pure."""
@@ -52,6 +55,8 @@ def _load() -> dict[str, Workload]:
 
 WORKLOADS = _load()
 _BY_LABEL = {plugin.label: plugin for plugin in WORKLOADS.values() if plugin.label is not None}
+_ORDINARY = frozenset({"StatefulSet.apps", "ReplicaSet.apps"})
+"""Controllers by which other workloads make their pods: only there a label tells whose pod it is."""
 _BY_KIND = {kind: plugin for plugin in WORKLOADS.values() for kind in plugin.kinds}
 
 
@@ -60,11 +65,15 @@ def _claim(ref: OwnerReference) -> str:
 
 
 def _plugin(pod: Pod) -> Workload | None:
-    for label, plugin in _BY_LABEL.items():
-        if label in pod.metadata.labels:
-            return plugin
     ref = pod.metadata.controller
-    return None if ref is None else WORKLOADS.get(_claim(ref))
+    if ref is None:
+        return None
+    claim = _claim(ref)
+    if claim in _ORDINARY:
+        for label, plugin in _BY_LABEL.items():
+            if label in pod.metadata.labels:
+                return plugin
+    return WORKLOADS.get(claim)
 
 
 def unit_of(pod: Pod, index: Index) -> Unit | NoUnit:
@@ -76,13 +85,33 @@ def unit_of(pod: Pod, index: Index) -> Unit | NoUnit:
     plugin = _plugin(pod)
     if plugin is None:
         return NoUnit(own_id, "no-owner", f"pods of a {ref.kind} are not restarted by this version")
-    return plugin.unit(pod, index)
+    unit = plugin.unit(pod, index)
+    return unit if isinstance(unit, NoUnit) else _without_strangers(unit, plugin)
+
+
+def _without_strangers(unit: Unit, plugin: Workload) -> Unit:
+    """The unit without pods that another plugin claims by their labels: no pod belongs to two units."""
+    beyond = None if unit.beyond is None else _without_strangers(unit.beyond, plugin)
+    pods = _own(unit.pods, plugin)
+    return unit if (pods, beyond) == (unit.pods, unit.beyond) else replace(unit, pods=pods, beyond=beyond)
+
+
+def _own(pods: tuple[Pod, ...], plugin: Workload) -> tuple[Pod, ...]:
+    return tuple(pod for pod in pods if _plugin(pod) is plugin)
 
 
 def members(recovery: Recovery, index: Index) -> tuple[Pod, ...]:
     """All pods of a recovery's unit that exist now."""
     plugin = _BY_KIND.get(recovery.spec.workload.kind)
-    return () if plugin is None else plugin.members(recovery, index)
+    return () if plugin is None else _own(plugin.members(recovery, index), plugin)
+
+
+def must_stand(recovery: Recovery) -> tuple[WorkloadRef, ...]:
+    """The owners without which nobody would bring the pods back: the workload, and the controller of its pods."""
+    plugin, spec = _BY_KIND.get(recovery.spec.workload.kind), recovery.spec
+    if spec.controller is None or spec.controller.uid == spec.workload.uid or (plugin is not None and plugin.rebuilt):
+        return (spec.workload,)
+    return spec.workload, spec.controller
 
 
 def ended(owner: Owner) -> tuple[str, str] | None:

@@ -16,7 +16,7 @@ from reconciler.core.objects import Owner, Pod, Recovery
 from reconciler.core.units import FAULT_RETRY_TIMES, POD_RESCHEDULING, Index, NoUnit, Unit, label_values
 
 _TERMINAL = ("Failed", "Succeeded")
-_ACTIVE_STANDBY = ("mindie-ms-controller", "mindie-ms-coordinator")
+ACTIVE_STANDBY = ("mindie-ms-controller", "mindie-ms-coordinator")
 """Jobs whose pods are an active and a standby: one serves while the other restarts."""
 
 
@@ -24,18 +24,26 @@ class AscendJob:
     controllers = frozenset({"AscendJob.mindxdl.gitee.com"})
     label = None
     kinds = frozenset({"AscendJob"})
+    rebuilt = False
 
     def unit(self, pod: Pod, index: Index) -> Unit | NoUnit:
         job = index.owner(pod.metadata.controller)
         if job is None:
             return orphan(pod)
         pods = tuple(index.by_controller.get(job.metadata.uid, ()))
-        blocked = self.ended(job) or _out_of_rounds(job, pods)
-        whole = whole_job(job, index, size=_replicas(job), blocked=blocked)
-        if job.metadata.labels.get("app") in _ACTIVE_STANDBY and label_values(whole, index, POD_RESCHEDULING) == {"on"}:
+        blocked, rounds_left = self.ended(job) or _out_of_rounds(job, pods), _rounds_left(job, pods)
+        whole = whole_job(job, index, size=_replicas(job), blocked=blocked, rounds_left=rounds_left)
+        if job.metadata.labels.get("app") in ACTIVE_STANDBY and label_values(whole, index, POD_RESCHEDULING) == {"on"}:
             blocked = self.ended(job) or _out_of_rounds(job, (pod,))
             return replace(
-                whole, level="Pod", instance=pod.metadata.name, pods=(pod,), size=1, blocked=blocked, beyond=whole
+                whole,
+                level="Pod",
+                instance=pod.metadata.name,
+                pods=(pod,),
+                size=1,
+                blocked=blocked,
+                beyond=whole,
+                rounds_left=_rounds_left(job, (pod,)),
             )
         return whole
 
@@ -64,11 +72,19 @@ def _replicas(job: Owner) -> int:
 
 
 def _out_of_rounds(job: Owner, pods: tuple[Pod, ...]) -> tuple[str, str] | None:
-    limit = backoff_limit(job)
-    rounds = max((_version(pod) for pod in pods), default=0)
-    if limit is not None and rounds >= limit:
-        return "backoff-limit", f"round {rounds + 1} of deleted pods would end the job: its operator allows {limit}"
+    if _rounds_left(job, pods) == 0:
+        rounds = f"round {_rounds(pods) + 1} of deleted pods"
+        return "backoff-limit", f"{rounds} would end the job: its operator allows {backoff_limit(job)}"
     return None
+
+
+def _rounds_left(job: Owner, pods: tuple[Pod, ...]) -> int | None:
+    limit = backoff_limit(job)
+    return None if limit is None else max(0, limit - _rounds(pods))
+
+
+def _rounds(pods: tuple[Pod, ...]) -> int:
+    return max((_version(pod) for pod in pods), default=0)
 
 
 def backoff_limit(job: Owner) -> int | None:

@@ -18,9 +18,13 @@ class LeaderWorkerSet:
     controllers = frozenset[str]()
     label = _NAME
     kinds = frozenset({"LeaderWorkerSet"})
+    rebuilt = False
 
     def unit(self, pod: Pod, index: Index) -> Unit | NoUnit:
         name, group = pod.metadata.labels[_NAME], pod.metadata.labels.get(_GROUP, "")
+        if not group:
+            own_id = f"{pod.metadata.namespace}/{pod.metadata.name}"
+            return NoUnit(own_id, "no-owner", f"it carries the label {_NAME} but no {_GROUP}: nobody's group")
         owner = index.named("LeaderWorkerSet", pod.metadata.namespace, name)
         if owner is None:
             return orphan(pod)
@@ -36,7 +40,7 @@ class LeaderWorkerSet:
             pods=pods,
             chain=(owner,),
             size=_size(owner),
-            blocked=chain_end((owner,)),
+            blocked=chain_end((owner,), index) or _scaled_down(owner, group),
         )
 
     def members(self, recovery: Recovery, index: Index) -> tuple[Pod, ...]:
@@ -50,6 +54,14 @@ class LeaderWorkerSet:
 def _group(index: Index, namespace: str, name: str, group: str) -> tuple[Pod, ...]:
     pods = index.labelled(_NAME, namespace, name)
     return tuple(pod for pod in pods if pod.metadata.labels.get(_GROUP) == group)
+
+
+def _scaled_down(owner: Owner, group: str) -> tuple[str, str] | None:
+    replicas = owner.spec.get("replicas")
+    if isinstance(replicas, int) and group.isdecimal() and int(group) >= replicas:
+        message = f"LeaderWorkerSet {owner.metadata.name} has {replicas} replicas: group {group} is to go"
+        return "owner-deleted", message
+    return None
 
 
 def _size(owner: Owner) -> int:

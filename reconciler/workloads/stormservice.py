@@ -16,6 +16,7 @@ class StormService:
     controllers = frozenset({"PodSet.orchestration.aibrix.ai", "RoleSet.orchestration.aibrix.ai"})
     label = None
     kinds = frozenset({"StormService", "PodSet", "RoleSet"})
+    rebuilt = False
 
     def unit(self, pod: Pod, index: Index) -> Unit | NoUnit:
         chain = index.chain(pod.metadata.controller)
@@ -24,8 +25,9 @@ class StormService:
         controller, top = chain[0], chain[-1]
         members = tuple(index.by_controller.get(controller.metadata.uid, ()))
         level, instance, pods = "Instance", controller.metadata.name, members
-        size = _pod_set_size(controller)
+        size, repairs = _pod_set_size(controller), ""
         if controller.kind == "RoleSet":
+            repairs = "its RoleSet replaces a Failed pod itself, within milliseconds and at no retry"
             size = _role_set_size(controller)
             # The label steers on the pod alone: it is a wish of the role's template, and the RoleSet has several roles.
             if pod.metadata.labels.get(POD_RESCHEDULING) == "on":
@@ -40,7 +42,8 @@ class StormService:
             pods=pods,
             chain=chain,
             size=size,
-            blocked=chain_end(chain),
+            blocked=chain_end(chain, index),
+            repairs=repairs,
         )
 
     def members(self, recovery: Recovery, index: Index) -> tuple[Pod, ...]:

@@ -16,6 +16,7 @@ class VolcanoJob:
     controllers = frozenset({"Job.batch.volcano.sh"})
     label = None
     kinds = frozenset({"Job"})
+    rebuilt = False
 
     def unit(self, pod: Pod, index: Index) -> Unit | NoUnit:
         job = index.owner(pod.metadata.controller)

@@ -53,6 +53,8 @@ class ControlPlane:
         self.url = f"https://127.0.0.1:{apiserver}"
         self.api = Api(self.url, self.token, self.tls)
         self.kubeconfig = self._write_kubeconfig("admin", {"token": self.token})
+        self.audit_log = directory / "audit.log"
+        """JSON lines, one for each write of the warden's account (audit.yaml), there before its answer is sent."""
         # In the order of their start.
         self._health = {
             "etcd": f"http://127.0.0.1:{etcd}/health",
@@ -118,12 +120,19 @@ class ControlPlane:
         finally:
             self.start_component(name)
 
+    def tls_for(self, user: str) -> ssl.SSLContext:
+        """For a client that speaks as any user by certificate, as `kubeconfig_for` has it."""
+        crt, key = self._authority.sign(_file_name(user), f"/CN={user}")
+        tls = ssl.create_default_context(cafile=str(self.ca_file))
+        tls.load_cert_chain(crt, key)
+        return tls
+
     def kubeconfig_for(self, user: str, groups: tuple[str, ...] = ()) -> Path:
         """A kubeconfig that authenticates by client certificate as any user, service accounts included.
 
         RBAC knows a service account by its user name ``system:serviceaccount:NAMESPACE:NAME``.
         """
-        file_name = user.replace(":", "-").replace("/", "-")
+        file_name = _file_name(user)
         subject = "".join(f"/O={group}" for group in groups) + f"/CN={user}"
         crt, key = self._authority.sign(file_name, subject)
         return self._write_kubeconfig(file_name, {"client-certificate": str(crt), "client-key": str(key)})
@@ -185,6 +194,9 @@ class ControlPlane:
             f"--service-account-key-file={account_key}",
             f"--service-account-signing-key-file={account_key}",
             "--service-cluster-ip-range=10.0.0.0/24",
+            f"--audit-policy-file={HERE / 'audit.yaml'}",
+            f"--audit-log-path={self.audit_log}",
+            "--audit-log-mode=blocking",
         ]
 
     def _client_flags(self, port: int) -> list[str]:
@@ -218,3 +230,7 @@ class ControlPlane:
                 return bool(answer.status == 200)
         except (OSError, urllib.error.HTTPError):
             return False
+
+
+def _file_name(user: str) -> str:
+    return user.replace(":", "-").replace("/", "-")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from reconciler.core import clock, fold
-from reconciler.core.policy import Breaker, CommonCause, Policy
+from reconciler.core.policy import Breaker, CommonCause, LevelOverride, Observe, Policy
 from reconciler.core.state import World
-from shared.model import Fault, FaultLevel, fault_id
+from shared.model import AgentInfo, Fault, FaultLevel, fault_id
 from tests.core.build import job_with_pods, node
 from tests.core.worlds import T0, a_fault, after, decide, hear, kinds, reasons, report, world_of
 
@@ -109,3 +110,50 @@ def test_the_breaker_lets_every_release_pass() -> None:
         hear(world, report(name, seq=2), at=after(301))
     released = [kind for kind in kinds(decide(world, after(301))) if kind.startswith("Release")]
     assert len(released) == len(NAMES)
+
+
+@pytest.mark.parametrize(
+    ("new", "struck", "older", "passes"),
+    [
+        (6, 6, 0, 0),
+        (6, 4, 0, 4),
+        (12, 6, 0, 6),
+        (6, 6, 1, 7),
+    ],
+    ids=["the new ones only", "too few", "all run it", "an old one sees some too"],
+)
+def test_faults_of_one_agent_version_alone_make_the_version_suspect(
+    new: int, struck: int, older: int, passes: int
+) -> None:
+    world = fleet(policy=Policy(breaker=UNBRAKED))
+    seen = [*range(struck), *range(len(NAMES) - older, len(NAMES))]
+    for i, name in enumerate(NAMES):
+        faults = (at(0, f"80E1840{i:X}"),) if i in seen else ()
+        said = report(name, *faults, seq=2)
+        version = "2.0" if i < new else "1.0"
+        hear(world, msgspec.structs.replace(said, agent=AgentInfo(version)))
+    assert isolated(world) == passes
+    if not passes:
+        assert reasons(decide(world), NAMES[0]) == ["common-cause"]
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        Policy(observe=Observe(codes=("80E18402",))),
+        Policy(levels={FaultLevel.SEPARATE_NPU: LevelOverride(observe_only=True)}),
+    ],
+    ids=["the code", "the level"],
+)
+def test_a_rule_on_trial_is_told_and_does_nothing(policy: Policy) -> None:
+    world = fleet(policy=policy)
+    hear(world, report(NAMES[0], at(0), seq=2))
+    decided = decide(world)
+    assert kinds(decided) == []
+    assert reasons(decided, NAMES[0]) == ["observe-only"]
+
+
+def test_a_fault_beside_one_on_trial_isolates() -> None:
+    world = fleet(policy=Policy(observe=Observe(codes=("80E18402",))))
+    hear(world, report(NAMES[0], at(0), at(0, "80E18403"), seq=2))
+    assert isolated(world) == 1

@@ -245,8 +245,10 @@ def test_a_flapping_fault_never_settles_into_a_loop() -> None:
         lab.report("a", [BAD] if i % 2 else [])
         lab.run_until(10 + 5 * i)
     lab.report("a")
-    lab.run_until(1000)
+    lab.run_until(3000)
     settled(lab)
+    assert lab.tainted == {"a": "NoSchedule"}, "the hold-down has grown to its limit"
+    lab.run_until(4000)
     assert lab.tainted == {}
     assert set(lab.deleted) <= {"ml/j-master-0", "ml/j-worker-0"}
 

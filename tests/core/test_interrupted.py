@@ -43,6 +43,7 @@ class Cluster:
         self.calls = 0
         self.deletes: Counter[str] = Counter()
         self.store = Store(lambda: T0.wall + self.t)
+        self.store.request("POST", "/api/v1/namespaces", body={"metadata": {"name": "volcano-system"}})
         for obj in [*(node(n) for n in ("a", "b", "c", "d", *SPARES)), *self.jobs()]:
             self.store.load(obj)
         self.originals = {p["metadata"]["uid"] for p in self.store.objects("pods")}

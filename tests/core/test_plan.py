@@ -193,7 +193,8 @@ def test_used_retries_are_counted_from_recoveries() -> None:
     again = failed_pod_set("1")
     fold.observe(again, "Recovery", "set", raw)
     decided = decide(again)
-    assert kinds(decided) == []
+    (given_up,) = opened(again)
+    assert (given_up.status.phase, given_up.status.reason) == ("Exhausted", "retries-exhausted")
     assert "retries-exhausted" in reasons(decided, "ml/s/s-r-p-0")
 
 

@@ -137,6 +137,8 @@ def test_the_delete_that_would_end_the_job_is_not_sent(
         ("", None, None, None, "label-invalid"),
         ("external-force", None, None, None, "label-invalid"),
         ("force", "grace", None, None, "label-invalid"),
+        ("force|grace", None, None, None, "label-invalid"),
+        (" force", None, None, None, "label-invalid"),
         ("force", None, "off", None, "label-invalid"),
     ],
 )

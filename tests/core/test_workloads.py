@@ -117,10 +117,11 @@ def test_what_restarts_together(
     assert found.size in (0, len(pods))
 
 
-def test_where_the_infer_operator_runs_the_warden_stands_back() -> None:
-    blocked = unit(world_of(infer_operator(running=True)), "my-0-prefill-0-0").blocked
-    assert blocked is not None
-    assert blocked[0] == "foreign-actor"
+@pytest.mark.parametrize("running", [False, True])
+def test_a_unit_says_whether_its_operator_runs(running: bool) -> None:
+    found = unit(world_of(infer_operator(running=running)), "my-0-prefill-0-0")
+    assert (found.operator, found.blocked) == (running, None)
+    assert unit(world_of(job_with_pods("j", ("a",))), "j-master-0").operator is None
 
 
 @pytest.mark.parametrize("phase", ["Completed", "Failed", "Terminated", "Aborted"])

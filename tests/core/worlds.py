@@ -64,8 +64,9 @@ def decide(world: World, at: Instant = T0) -> Plan:
 
 
 def kinds(decided: Plan) -> list[str]:
-    """`Isolate Node/a`, ... without the node conditions, which every plan of a fresh cluster writes."""
-    return [f"{type(a).__name__} {a.key}" for a in decided.actions if type(a).__name__ != "SetCondition"]
+    """`Isolate Node/a`, ... without the bookkeeping of every plan of a fresh cluster: conditions, the retry ledger."""
+    kept = ("SetCondition", "WriteLedger")
+    return [f"{type(a).__name__} {a.key}" for a in decided.actions if type(a).__name__ not in kept]
 
 
 def reasons(decided: Plan, subject: str) -> list[str]:

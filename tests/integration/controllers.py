@@ -12,10 +12,12 @@ import aiohttp
 from console.lab.cluster.client import Access, ApiError, Client
 from console.lab.cluster.operators.ascendjob import AscendJobOperator
 from console.lab.cluster.operators.cache import Cache, Event
+from console.lab.cluster.operators.infer_operator import InferOperator
 from console.lab.cluster.operators.podgroups import PodGroupPhases
 from console.lab.cluster.operators.stormservice import StormServiceOperator
 from console.lab.cluster.podstatus import assigned_chips, chip_annotations
 from console.lab.cluster.resources import NODES, PODS, Resource
+from tests.integration.groups import LeaderWorkerSets, VolcanoJobs
 
 READY_LINE = "controllers run"
 SILENT_PLUGIN = "device-plugin"
@@ -71,7 +73,8 @@ class DevicePlugin:
 async def main(url: str, token: str, ca_file: str) -> None:
     access = Access(url, token, ssl.create_default_context(cafile=ca_file))
     async with Client(access) as client, asyncio.TaskGroup() as tasks:
-        for part in (AscendJobOperator, PodGroupPhases, StormServiceOperator, DevicePlugin):
+        operators = (AscendJobOperator, StormServiceOperator, InferOperator, VolcanoJobs, LeaderWorkerSets)
+        for part in (*operators, PodGroupPhases, DevicePlugin):
             tasks.create_task(part(client).run(), name=part.__name__)
         print(READY_LINE, flush=True)
 

@@ -116,10 +116,17 @@ class Agent(Daemon):
 
 
 class Reconciler(Daemon):
-    """One replica. ``crash_at``: the step of a recovery after which it dies as if by SIGKILL."""
+    """One replica. ``crash_at``: the step of a recovery after which it dies as by SIGKILL. ``pod``: its pod's UID."""
 
     def __init__(
-        self, directory: Path, kubeconfig: Path, redis_url: str, policy: dict[str, Any], *, crash_at: str = ""
+        self,
+        directory: Path,
+        kubeconfig: Path,
+        redis_url: str,
+        policy: dict[str, Any],
+        *,
+        crash_at: str = "",
+        pod: str = "",
     ) -> None:
         (port,) = free_ports(1)
         number = len(list(directory.glob("reconciler-*.toml")))
@@ -135,8 +142,8 @@ class Reconciler(Daemon):
                 }
             )
         )
-        environment = {"NPUWARDEN_CRASH_AT": crash_at} if crash_at else {}
-        self.led_since = 0.0
+        environment = {key: text for key, text in (("NPUWARDEN_CRASH_AT", crash_at), ("POD_UID", pod)) if text}
+        self.policy_file, self.led_since = rules, 0.0
         super().__init__(f"reconciler {number}", "reconciler", config, port, environment)
 
     def leads(self) -> None:

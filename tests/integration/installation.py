@@ -23,13 +23,16 @@ COLLECTIONS = {
     "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/npuwarden-system/roles",
     "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/npuwarden-system/rolebindings",
     "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+    "ValidatingAdmissionPolicy": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
 }
+FILES = ("00-namespace.yaml", "rbac.yaml", "admission.yaml")
 
 
 def install(api: Api) -> None:
-    """deploy/*.yaml and the definitions of the foreign kinds; what is there already stays."""
-    rights = list(yaml.safe_load_all((ROOT / "deploy" / "rbac.yaml").read_text()))
-    for obj in (*rights, *definitions()):
+    """Namespaces, rights and limits of deploy/, and the definitions of all kinds; what is there already stays."""
+    own = [obj for name in FILES for obj in yaml.safe_load_all((ROOT / "deploy" / name).read_text())]
+    for obj in (*own, *definitions()):
         try:
             api.post(COLLECTIONS[obj["kind"]], obj)
         except ApiError as exc:

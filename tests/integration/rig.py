@@ -172,14 +172,14 @@ class Rig:
         self,
         *,
         crash_at: str = "",
+        pod: str = "",
         redis_url: str = "",
         kubeconfig: Path | None = None,
         policy: dict[str, Any] = POLICY,
     ) -> Reconciler:
         """A started replica; `leads()` waits for it."""
-        made = Reconciler(
-            self.directory, kubeconfig or self.kubeconfig, redis_url or self.broker.url, policy, crash_at=crash_at
-        )
+        url = redis_url or self.broker.url
+        made = Reconciler(self.directory, kubeconfig or self.kubeconfig, url, policy, crash_at=crash_at, pod=pod)
         self._daemons.append(made)
         made.start()
         return made

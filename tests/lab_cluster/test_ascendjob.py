@@ -217,6 +217,21 @@ class TestLab(Behaviour):
         assert addresses() == [pod["status"]["podIP"] for pod in (world.pods()[MASTER], world.pods()[WORKER])]
         assert addresses()[0] != old[0]
 
+    async def test_a_rank_table_that_comes_after_the_pods_is_never_filled(self, world: World) -> None:
+        job = self.job(world)
+        await world.apply(job)
+        before = await world.running(2)
+        await world.until("the operator has seen both with their chips", lambda: world.has("server", "Running"))
+        await world.force(MASTER)
+        before = await world.running(2, but={MASTER: before[MASTER]["metadata"]["uid"]})
+        await world.apply(rings_config(job))
+        await world.force(MASTER, WORKER)
+        await world.running(2, but={name: pod["metadata"]["uid"] for name, pod in before.items()})
+        await world.until("the job says Running", lambda: world.has("server", "Running"))
+        configmap = self.lab.store.get("configmaps", world.namespace, "rings-config-server")
+        assert configmap is not None
+        assert configmap["data"]["hccl.json"] == rings_config(job)["data"]["hccl.json"]
+
     async def test_retries_that_are_no_number_make_nothing(self, world: World) -> None:
         await world.apply(self.job(world, labels={"fault-retry-times": "abc"}))
         await world.apply(mindie_job("witness", namespace=world.namespace))

@@ -14,7 +14,7 @@ import pytest
 
 from console.lab.cluster import crds
 from console.lab.cluster.client import Access, ApiError, Client, WatchEvent
-from console.lab.cluster.patches import STRATEGIC_PATCH
+from console.lab.cluster.patches import APPLY_PATCH, STRATEGIC_PATCH
 from console.lab.cluster.resources import ASCENDJOBS, BY_PLURAL, CONFIGMAPS, CRDS, NAMESPACES, NODES, PODS, Resource
 from console.lab.cluster.server import ApiServer
 from console.lab.cluster.store import Store
@@ -156,6 +156,21 @@ class Conformance:
         before = await api.create(CONFIGMAPS, body)
         after = await api.merge(CONFIGMAPS, namespace, "c", {"data": {"a": "1"}})
         assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+
+    async def test_an_apply_creates_what_is_not_there_and_leaves_anothers_values(
+        self, api: Client, namespace: str
+    ) -> None:
+        async def apply(data: Object, manager: str) -> Object:
+            path = CONFIGMAPS.path(namespace, "ledger")
+            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ledger"}, "data": data}
+            return await api.request("PATCH", f"{path}?fieldManager={manager}", body, APPLY_PATCH)
+
+        made = await apply({"jobs": "{}"}, "first")
+        assert (made["kind"], made["data"]) == ("ConfigMap", {"jobs": "{}"})
+        assert (await apply({"jobs": "{}", "ours": "[]"}, "second"))["data"] == {"jobs": "{}", "ours": "[]"}
+        assert await refusal(apply({"jobs": "other"}, "third")) == (409, "Conflict")
+        assert await refusal(apply({}, "")) == (422, "Invalid")
+        assert (await api.get(CONFIGMAPS, namespace, "ledger"))["data"] == {"jobs": "{}", "ours": "[]"}
 
     async def test_a_strategic_patch_merges_conditions_but_not_taints(self, api: Client, node: str) -> None:
         async def patch(body: Object, subresource: str = "") -> Object:

@@ -14,6 +14,7 @@ from console.lab.cluster.lab import LabCluster
 from console.lab.cluster.operators.ascendjob import LEDGER, LEDGER_KEY, AscendJobOperator
 from console.lab.cluster.operators.ascendjob_objects import group_name
 from console.lab.cluster.operators.cache import Cache
+from console.lab.cluster.operators.infer_operator import InferOperator
 from console.lab.cluster.operators.podgroups import PodGroupPhases
 from console.lab.cluster.operators.stormservice import StormServiceOperator
 from console.lab.cluster.resources import (
@@ -21,11 +22,15 @@ from console.lab.cluster.resources import (
     BY_PLURAL,
     CONFIGMAPS,
     CRDS,
+    INFERSERVICES,
+    INFERSERVICESETS,
+    INSTANCESETS,
     NAMESPACES,
     PODGROUPS,
     PODS,
     PODSETS,
     ROLESETS,
+    STATEFULSETS,
     STORMSERVICES,
     Resource,
 )
@@ -34,7 +39,18 @@ from tests.waiting import eventually
 
 Object = dict[str, Any]
 
-SEEN = (PODS, ASCENDJOBS, PODGROUPS, STORMSERVICES, ROLESETS, PODSETS)
+SEEN = (
+    PODS,
+    ASCENDJOBS,
+    PODGROUPS,
+    STORMSERVICES,
+    ROLESETS,
+    PODSETS,
+    INFERSERVICESETS,
+    INFERSERVICES,
+    INSTANCESETS,
+    STATEFULSETS,
+)
 SERVED_WITHIN_S = 10
 
 
@@ -127,8 +143,8 @@ async def real_world(access: Access, namespace: str) -> AsyncIterator[World]:
             await _unless_there(api.create(CRDS, definition))
         for resource in SEEN:
             await _served(api, resource)
-        operators = AscendJobOperator(api).run(), PodGroupPhases(api).run(), StormServiceOperator(api).run()
-        async with running(*operators), _seen(api) as cache:
+        operators = (AscendJobOperator, PodGroupPhases, StormServiceOperator, InferOperator)
+        async with running(*(operator(api).run() for operator in operators)), _seen(api) as cache:
             yield World(api, cache, namespace, {"test": namespace})
 
 

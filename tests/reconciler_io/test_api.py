@@ -12,12 +12,13 @@ import redis.asyncio
 
 from console.lab.cluster.server import ApiServer
 from console.lab.cluster.store import Store
-from reconciler.config import HttpConfig, KubeConfig, PolicyFile, ReconcilerConfig, RedisConfig
+from reconciler.config import HttpConfig, KubeConfig, PolicyFile, ReconcilerConfig
 from reconciler.kube.client import connected
 from reconciler.service import Service
 from shared import wire
 from shared.model import ChangeNote
 from shared.names import EVENTS_STREAM, LEASE, NAMESPACE, report_key
+from shared.redis_url import RedisSettings
 from tests.reconciler_io.conftest import Kubeconfig, node
 from tests.reconciler_io.test_process import FAULT, agents
 from tests.redis_server import RedisServer
@@ -67,7 +68,7 @@ def policy(tmp_path: Path) -> Path:
 def config(policy: Path, server: ApiServer, kubeconfig: Kubeconfig, redis_server: RedisServer) -> ReconcilerConfig:
     return ReconcilerConfig(
         kube=KubeConfig(kubeconfig=str(kubeconfig(server.url))),
-        redis=RedisConfig(url=redis_server.url),
+        redis=RedisSettings(url=redis_server.url),
         http=HttpConfig(listen="127.0.0.1:0"),
         policy=str(policy),
     )

@@ -13,7 +13,7 @@ from reconciler.core.calls import Call
 from reconciler.kube import client as kube_client
 from reconciler.kube.client import KubeClient, KubeError, connected
 from shared.config import ConfigError
-from shared.web import serving
+from shared.http_server import serving
 from tests.cluster.plane import ControlPlane
 from tests.process import free_ports
 from tests.reconciler_io.conftest import Kubeconfig, node

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.config import PolicyFile, RedisConfig, load_config
+from reconciler.config import PolicyFile, load_config
 from shared.config import ConfigError
+from shared.redis_url import RedisSettings
 
 WHOLE = """
 policy = "policy.toml"
@@ -64,7 +65,7 @@ def test_what_cannot_be_used_is_one_line_with_file_and_key(tmp_path: Path, text:
 
 
 def test_a_password_in_the_url_is_never_shown(tmp_path: Path) -> None:
-    assert "secret" not in RedisConfig(url="redis://user:secret@redis.example/0").shown
+    assert "secret" not in RedisSettings(url="redis://user:secret@redis.example/0").shown
     path = write(tmp_path / "reconciler.toml", '[redis]\nurl = "http://user:secret@redis.example"\n')
     with pytest.raises(ConfigError) as refused:
         load_config(path)

@@ -119,7 +119,7 @@ def test_a_real_api_server_takes_it_and_a_claim_is_one_write(control_plane: Cont
     listed = subprocess.run(
         [*kubectl, "get", "rcv", "-n", namespace], check=True, capture_output=True, text=True
     ).stdout
-    assert listed.split()[:7] == ["NAME", "UNIT", "LEVEL", "PHASE", "REASON", "AGE", "FINISHED"]
+    assert listed.split()[:7] == ["NAME", "UNIT", "LEVEL", "PHASE", "REASON", "AGE", "DURATION"]
     assert "mindie/server-0" in listed
 
 

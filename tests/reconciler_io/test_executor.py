@@ -36,6 +36,8 @@ class Hand:
     executor: Executor
     outcomes: list[tuple[Action, Outcome]]
     metrics: Metrics
+    aside: list[Call]
+    """Calls that no step waited for."""
 
     def sample(self, name: str, **labels: str) -> float:
         return self.metrics.registry.get_sample_value(f"npuwarden_reconciler_{name}", labels) or 0.0
@@ -58,6 +60,7 @@ class Hand:
 
 def make(client: KubeClient, lease_s: float = 60.0, steps: Drive | None = None) -> Hand:
     outcomes: list[tuple[Action, Outcome]] = []
+    aside: list[Call] = []
     metrics = Metrics()
     valid_until = time.monotonic() + lease_s
     executor = Executor(
@@ -65,9 +68,10 @@ def make(client: KubeClient, lease_s: float = 60.0, steps: Drive | None = None) 
         steps or (lambda action: steps_for(action, "me", aio.now())),
         lambda action, outcome: outcomes.append((action, outcome)),
         lambda: valid_until,
+        aside.append,
         metrics,
     )
-    return Hand(executor, outcomes, metrics)
+    return Hand(executor, outcomes, metrics, aside)
 
 
 @pytest.fixture
@@ -98,6 +102,14 @@ async def test_an_action_is_carried_out_and_its_outcome_told(hand: Hand, store: 
     assert hand.outcomes[0][0] is action
     assert hand.sample("actions_total", kind="Isolate", outcome="done") == 1
     await eventually("an empty queue", lambda: hand.sample("queue") == 0)
+
+
+async def test_no_action_waits_for_an_event(hand: Hand, store: Store) -> None:
+    """It is handed on, and the step goes on in the same moment: its reply says nothing."""
+    hand.take([isolate(store, "a")])
+    await eventually("the outcome", lambda: hand.done == [True])
+    assert [call.body["reason"] for call in hand.aside] == ["NPUIsolated"]
+    assert not list(store.objects("events")), "the executor itself writes none"
 
 
 async def test_no_write_begins_once_the_lease_may_pass_on(client: KubeClient, store: Store) -> None:

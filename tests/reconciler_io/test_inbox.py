@@ -11,7 +11,6 @@ import redis.asyncio
 from redis.asyncio.retry import Retry
 from redis.backoff import ConstantBackoff
 
-from reconciler.config import RedisConfig
 from reconciler.core.state import World
 from reconciler.inbox import Inbox
 from reconciler.metrics import Metrics
@@ -20,6 +19,7 @@ from shared import wire
 from shared.aio import Ticks, running
 from shared.model import AgentInfo, ChangeNote, Fault, FaultLevel, NodeReport
 from shared.names import EVENTS_STREAM, report_key
+from shared.redis_url import RedisSettings
 from tests.redis_server import RedisServer
 from tests.waiting import eventually
 
@@ -38,7 +38,7 @@ class Reader:
         self.mirror = Mirror(World(), self.metrics)
         self.nodes = nodes
         self.inbox = Inbox(
-            RedisConfig(url=server.url),
+            RedisSettings(url=server.url),
             lambda: self.nodes,
             self.mirror.accept,
             self.metrics,
@@ -222,7 +222,7 @@ async def test_a_wrong_password_is_one_line_without_the_password(
     await writer.config_set("requirepass", "the right one")
     url = redis_server.url.replace("redis://", f"redis://warden:{secret}@")
     metrics = Metrics()
-    inbox = Inbox(RedisConfig(url=url), list, Mirror(World(), metrics).accept, metrics, Ticks())
+    inbox = Inbox(RedisSettings(url=url), list, Mirror(World(), metrics).accept, metrics, Ticks())
     async with running(inbox.run()):
         await eventually("it is said", lambda: "invalid username-password pair" in caplog.text)
         assert not inbox.ok
@@ -236,7 +236,7 @@ async def test_a_rotated_password_is_read_at_the_next_connect(
     password.write_text("old\n")
     await writer.config_set("requirepass", "new")
     metrics = Metrics()
-    config = RedisConfig(url=redis_server.url, password_file=str(password))
+    config = RedisSettings(url=redis_server.url, password_file=str(password))
     inbox = Inbox(config, list, Mirror(World(), metrics).accept, metrics, Ticks())
     async with running(inbox.run()):
         await eventually("refused", inbox.tried.is_set)

@@ -7,7 +7,7 @@ import pytest
 
 from console.lab.cluster.server import ApiServer
 from console.lab.cluster.store import Store
-from reconciler.core.resources import NODE, RECOVERY, WATCHED, Resource
+from reconciler.core.resources import NODE, RECOVERY, RINGS_CONFIG, WATCHED, Resource
 from reconciler.core.state import World
 from reconciler.kube import watch
 from reconciler.kube.client import KubeClient, connected
@@ -15,6 +15,7 @@ from reconciler.kube.watch import ResourceWatch
 from reconciler.metrics import Metrics
 from reconciler.mirror import Mirror
 from shared.aio import Ticks, running
+from shared.names import NAMESPACE
 from tests.cluster.plane import ControlPlane
 from tests.conftest import MakeNode
 from tests.reconciler_io.conftest import Kubeconfig, node
@@ -70,6 +71,32 @@ async def test_the_list_then_every_change(cache: Cache, store: Store) -> None:
     await eventually("a change", lambda: cache.mirror.world.nodes["first"].metadata.labels.get("a") == "b")
     store.request("DELETE", f"{NODE_PATH}/second")
     await eventually("a deletion", lambda: cache.nodes == {"first"})
+
+
+async def test_of_a_row_with_a_label_only_what_carries_it_comes(client: KubeClient, store: Store) -> None:
+    def config_map(name: str, **labels: str) -> None:
+        metadata = {"name": name, "namespace": NAMESPACE, "labels": labels}
+        store.load({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"hccl.json": "{}"}})
+
+    config_map("rings-config-a", jobID="j")
+    config_map("rings-config-b")
+    cache = Cache(client, RINGS_CONFIG)
+    async with running(cache.watch.run()):
+        await eventually("the list is in", lambda: cache.watch.synced)
+        assert set(cache.mirror.world.rank_tables) == {f"{NAMESPACE}/rings-config-a"}
+        for name in ("rings-config-c", "deviceinfo-a"):
+            config_map(name)
+        config_map("rings-config-d", jobID="j")
+        await eventually("an addition", lambda: len(cache.mirror.world.rank_tables) == 2)
+        assert f"{NAMESPACE}/rings-config-d" in cache.mirror.world.rank_tables
+    assert cache.metrics.registry.get_sample_value(
+        "npuwarden_reconciler_watch_events_total", {"kind": "RingsConfig"}
+    ) == pytest.approx(1)
+
+
+def test_no_watch_ticks_for_another(client: KubeClient) -> None:
+    names = [ResourceWatch(client, row, Mirror(World(), Metrics()), Metrics(), Ticks()).name for row in WATCHED]
+    assert len(set(names)) == len(names)
 
 
 async def test_more_than_one_page_is_one_list(

@@ -55,6 +55,7 @@ HOLDS = {
     "38-rank-zero-is-not-special",
     "40-only-the-faulted-roleset",
     "41-one-podgroup-for-all-roles",
+    "43-infer-operator-does-the-deleting",
     "44-infer-operator-without-gang",
     "46-leaderworkerset-group",
     "47-single-pod-instance-never-escalates",

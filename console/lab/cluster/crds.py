@@ -7,9 +7,32 @@ from typing import Any
 
 import yaml
 
-from console.lab.cluster.resources import ASCENDJOBS, PODGROUPS, PODSETS, ROLESETS, STORMSERVICES, Resource
+from console.lab.cluster.resources import (
+    ASCENDJOBS,
+    INFERSERVICES,
+    INFERSERVICESETS,
+    INSTANCESETS,
+    LEADERWORKERSETS,
+    PODGROUPS,
+    PODSETS,
+    ROLESETS,
+    STORMSERVICES,
+    VOLCANO_JOBS,
+    Resource,
+)
 
-FOREIGN = (ASCENDJOBS, STORMSERVICES, ROLESETS, PODSETS, PODGROUPS)
+FOREIGN = (
+    ASCENDJOBS,
+    STORMSERVICES,
+    ROLESETS,
+    PODSETS,
+    PODGROUPS,
+    INFERSERVICESETS,
+    INFERSERVICES,
+    INSTANCESETS,
+    LEADERWORKERSETS,
+    VOLCANO_JOBS,
+)
 RECOVERY_FILE = Path(__file__).parents[3] / "deploy" / "crd.yaml"
 
 

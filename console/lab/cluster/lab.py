@@ -13,8 +13,10 @@ from typing import Any, Self
 from console.lab.cluster.client import Access, Client
 from console.lab.cluster.journal import Change
 from console.lab.cluster.kubelet import Kubelets
-from console.lab.cluster.operators.ascendjob import AscendJobOperator
+from console.lab.cluster.operators.ascendjob import LEDGER, AscendJobOperator
+from console.lab.cluster.operators.infer_operator import InferOperator
 from console.lab.cluster.operators.podgroups import PodGroupPhases
+from console.lab.cluster.operators.statefulsets import StatefulSets
 from console.lab.cluster.operators.stormservice import StormServiceOperator
 from console.lab.cluster.resources import BY_PLURAL
 from console.lab.cluster.scheduler import Scheduler
@@ -51,6 +53,8 @@ class LabCluster:
         self._tasks: list[asyncio.Task[None]] = []
         for number in range(nodes):
             self.store.load(lab_node(f"node-{number}", chips=chips, number=number))
+        # Volcano is installed: the retry ledger of its jobs stands in its namespace.
+        self.store.request("POST", "/api/v1/namespaces", body={"metadata": {"name": LEDGER[0]}})
 
     @property
     def url(self) -> str:
@@ -79,6 +83,8 @@ class LabCluster:
                 "ascend-operator": AscendJobOperator(client).run(),
                 "volcano": PodGroupPhases(client).run(),
                 "aibrix": StormServiceOperator(client).run(),
+                "infer-operator": InferOperator(client).run(),
+                "statefulset controller": StatefulSets(client).run(),
             }
             for name, loop in loops.items():
                 task = asyncio.create_task(loop, name=name)

@@ -14,6 +14,7 @@ from console.lab.cluster.problems import bad_request, unprocessable
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
 
 MERGE_KEYS = {
     "conditions": "type",
@@ -68,6 +69,13 @@ def strategic_patch(target: Any, patch: Any) -> Any:
         else:
             result[key] = strategic_patch(result.get(key), value)
     return result
+
+
+def differs(target: Any, applied: Any) -> bool:
+    """Whether a server-side apply would change a value that is there. Everything there counts as another's."""
+    if isinstance(target, dict) and isinstance(applied, dict):
+        return any(key in target and differs(target[key], value) for key, value in applied.items())
+    return bool(target != applied)
 
 
 def _merge_list(items: Sequence[dict[str, Any]], patches: Sequence[dict[str, Any]], key: str) -> list[Any]:

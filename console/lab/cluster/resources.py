@@ -63,6 +63,12 @@ ASCENDJOBS = Resource("mindxdl.gitee.com", "v1", "ascendjobs", "AscendJob", stat
 STORMSERVICES = Resource("orchestration.aibrix.ai", "v1alpha1", "stormservices", "StormService", status=True)
 ROLESETS = Resource("orchestration.aibrix.ai", "v1alpha1", "rolesets", "RoleSet", status=True)
 PODSETS = Resource("orchestration.aibrix.ai", "v1alpha1", "podsets", "PodSet", status=True)
+STATEFULSETS = Resource("apps", "v1", "statefulsets", "StatefulSet", status=True)
+INFERSERVICESETS = Resource("mindcluster.huawei.com", "v1", "inferservicesets", "InferServiceSet", status=True)
+INFERSERVICES = Resource("mindcluster.huawei.com", "v1", "inferservices", "InferService", status=True)
+INSTANCESETS = Resource("mindcluster.huawei.com", "v1", "instancesets", "InstanceSet", status=True)
+LEADERWORKERSETS = Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet", status=True)
+VOLCANO_JOBS = Resource("batch.volcano.sh", "v1alpha1", "jobs", "Job", status=True)
 CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False, True)
 
 RESOURCES: tuple[Resource, ...] = (
@@ -77,7 +83,7 @@ RESOURCES: tuple[Resource, ...] = (
     Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", status=True),
     Resource("apps", "v1", "deployments", "Deployment", status=True),
     Resource("apps", "v1", "replicasets", "ReplicaSet", status=True),
-    Resource("apps", "v1", "statefulsets", "StatefulSet", status=True),
+    STATEFULSETS,
     Resource("apps", "v1", "daemonsets", "DaemonSet", status=True),
     CRDS,
     PODGROUPS,
@@ -86,12 +92,12 @@ RESOURCES: tuple[Resource, ...] = (
     ROLESETS,
     PODSETS,
     Resource("npuwarden.io", "v1alpha1", "recoveries", "Recovery"),
-    Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet", status=True),
-    Resource("mindcluster.huawei.com", "v1", "inferservicesets", "InferServiceSet", status=True),
-    Resource("mindcluster.huawei.com", "v1", "inferservices", "InferService", status=True),
-    Resource("mindcluster.huawei.com", "v1", "instancesets", "InstanceSet", status=True),
+    LEADERWORKERSETS,
+    INFERSERVICESETS,
+    INFERSERVICES,
+    INSTANCESETS,
     Resource("ome.io", "v1beta1", "inferenceservices", "InferenceService", status=True),
-    Resource("batch.volcano.sh", "v1alpha1", "jobs", "Job", status=True),
+    VOLCANO_JOBS,
 )
 
 BY_PLURAL = {resource.plural: resource for resource in RESOURCES}

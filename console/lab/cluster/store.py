@@ -13,7 +13,7 @@ from typing import Any
 from console.lab.cluster import patches, rules
 from console.lab.cluster.garbage import Deletion, garbage
 from console.lab.cluster.objects import Objects
-from console.lab.cluster.problems import Problem, already_exists, bad_request, conflict, not_found
+from console.lab.cluster.problems import Problem, already_exists, bad_request, conflict, invalid, not_found
 from console.lab.cluster.refusals import Refusals
 from console.lab.cluster.resources import NAMESPACES, PODS, Resource, Target, parse_path
 from console.lab.cluster.rules import Object
@@ -101,6 +101,8 @@ class Store(Objects):
             case ("PUT", True, "" | "status"):
                 return self._update(target, body, patch=False)
             case ("PATCH", True, "" | "status"):
+                if content_type == patches.APPLY_PATCH:
+                    return self._apply(target, params, body)
                 return self._patch(target, body, content_type)
             case ("DELETE", True, ""):
                 options = body if isinstance(body, dict) and body else _options(params)
@@ -157,6 +159,17 @@ class Store(Objects):
             case _:
                 raise Problem(415, f"the body of the request was in an unknown format: {content_type}")
         return self._update(target, new, patch=True)
+
+    def _apply(self, target: Target, params: Mapping[str, str], body: Any) -> Reply:
+        """Server-side apply without its bookkeeping: what is not there is created, another's value is a conflict."""
+        if not params.get("fieldManager"):
+            raise invalid("PatchOptions", "", "fieldManager", "Required value: is required for apply patch")
+        current = self._tables[target.resource].get((target.namespace, target.name))
+        if current is None:
+            return self._create(target, body)
+        if params.get("force") != "true" and patches.differs(current, body):
+            raise conflict(target.resource.qualified, target.name, "Apply failed with 1 conflict")
+        return self._update(target, patches.merge_patch(current, body), patch=True)
 
     def _update(self, target: Target, body: Any, *, patch: bool) -> Reply:
         resource, current = target.resource, self._existing(target)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from console.lab.cluster.resources import ASCENDJOBS, STORMSERVICES, Resource
+from console.lab.cluster.resources import ASCENDJOBS, INFERSERVICESETS, STORMSERVICES, Resource
 
 Object = dict[str, Any]
 
@@ -120,6 +120,31 @@ def storm_service(
         "template": {"metadata": {"labels": {"app": name}}, "spec": {"roles": entries}},
     }
     return _object(STORMSERVICES, name, namespace, {"app": name}, spec)
+
+
+def infer_service(
+    name: str,
+    roles: Mapping[str, tuple[int, int]] | None = None,
+    *,
+    namespace: str = "default",
+    npus: int = 8,
+    gang: bool = True,
+    labels: Mapping[str, str] | None = None,
+    node_selector: Mapping[str, str] | None = None,
+) -> Object:
+    """An InferServiceSet of one service; ``roles``: name -> (instances, pods of each), by default 1P1D of two pods."""
+    template = _template("engine", npus, _without_empty({**FORCE, **(labels or {})}), None, node_selector)
+    entries = [
+        {
+            "name": role,
+            "replicas": instances,
+            "workload": {"apiVersion": "apps/v1", "kind": "StatefulSet"},
+            "metadata": {"labels": {"infer.huawei.com/gang-schedule": "true" if gang else "false"}},
+            "spec": {"replicas": pods, "template": template},
+        }
+        for role, (instances, pods) in (roles or {"prefill": (1, 2), "decode": (1, 2)}).items()
+    ]
+    return _object(INFERSERVICESETS, name, namespace, {}, {"replicas": 1, "template": {"roles": entries}})
 
 
 def _ascend_job(

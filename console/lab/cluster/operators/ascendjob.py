@@ -49,6 +49,9 @@ class AscendJobOperator(Operator):
         super().__init__(client)
         self._rounds: dict[str, _Rounds] = {}
         self._saved_at: dict[str, int] = {}
+        self._wants_table: dict[str, bool] = {}
+        """By job UID: whether the ConfigMap was there when all pods had their chips for the first time. As observed:
+        one that comes later is not written before a restart of the operator."""
 
     def on_deleted(self, resource: Resource, obj: Object) -> None:
         """A deleted pod of the current round begins the next one; one of an older round belongs to it already."""
@@ -58,6 +61,7 @@ class AscendJobOperator(Operator):
             rounds.version += 1
         if resource is ASCENDJOBS:
             self._rounds.pop(obj["metadata"]["uid"], None)
+            self._wants_table.pop(obj["metadata"]["uid"], None)
 
     async def reconcile(self, resource: Resource, obj: Object) -> None:
         """End the job, or fill its empty slots."""
@@ -147,11 +151,13 @@ class AscendJobOperator(Operator):
     async def _write_rank_table(self, job: Object) -> None:
         metadata = job["metadata"]
         configmap = self.cache.get(CONFIGMAPS, metadata["namespace"], f"rings-config-{metadata['name']}")
-        if configmap is None:
+        pods, expected = self.cache.owned(PODS, metadata["uid"]), len(list(objects.replicas(job)))
+        if ranktable.complete(pods, expected):
+            self._wants_table.setdefault(metadata["uid"], configmap is not None)
+        if configmap is None or not self._wants_table.get(metadata["uid"], True):
             return
-        pods = self.cache.owned(PODS, metadata["uid"])
         old = (configmap.get("data") or {}).get("hccl.json", "")
-        new = ranktable.table(old, pods, len(list(objects.replicas(job))))
+        new = ranktable.table(old, pods, expected)
         if new != old:
             # As observed: ``version`` is the time of the save before this one.
             version = self._saved_at.get(metadata["uid"], 0)

@@ -14,8 +14,7 @@ Object = dict[str, Any]
 
 def table(old: str, pods: Sequence[Object], expected: int) -> str:
     """The table's new text. While a pod or its chips are missing only the status changes: the old servers stay."""
-    complete = len(pods) == expected and all(_configured(pod) for pod in pods)
-    if not complete:
+    if not complete(pods, expected):
         found = json.loads(old) if old else {}
         if found.get("status") in (None, "initializing"):
             return old
@@ -30,6 +29,11 @@ def table(old: str, pods: Sequence[Object], expected: int) -> str:
         address = {"server_id": configuration["server_id"], "host_ip": configuration["host_ip"]}
         servers.append({"device": devices, **address, "container_ip": pod["status"]["podIP"]})
     return _text({"status": "completed", "server_list": servers, "server_count": str(len(servers)), "version": "1.0"})
+
+
+def complete(pods: Sequence[Object], expected: int) -> bool:
+    """Whether all pods of the job are there and have their chips."""
+    return len(pods) == expected and all(_configured(pod) for pod in pods)
 
 
 def _configured(pod: Object) -> bool:

@@ -1,0 +1,104 @@
+"""The retry ledger: what keeps ascend-operator from ending an AscendJob for good when one of its pods fails.
+
+The operator looks up `<namespace>/<job>-<job uid>` in key `remain-retry-times` of ConfigMap
+`volcano-system/vcjob-fault-npu-cm`, a JSON object of `{"UUID": job uid, "Times": retries left}`. MindCluster's Volcano
+plugin keeps it; where that plugin does not run nobody does, and the first failed pod ends its job. Then it is kept
+here, from the moment a job is seen: a pod that fails before its entry stands is lost.
+
+Only entries that were written here are ever removed; key `npuwarden-entries` lists them.
+Source: MindCluster ascend-operator and ascend-for-volcano (ConfigMap, key, entries, when they are asked for).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from reconciler.core import retries
+from reconciler.core.actions import Hold, WriteLedger
+from reconciler.core.memberships import whole_job
+from reconciler.core.objects import Owner
+from reconciler.core.resources import RETRY_LEDGER
+from reconciler.core.state import State
+from reconciler.core.units import Index, method_of
+
+ENTRIES = "remain-retry-times"
+OURS = "npuwarden-entries"
+SUBJECT = f"ConfigMap/{RETRY_LEDGER.namespace}/{RETRY_LEDGER.name}"
+
+
+def plan_ledger(state: State, index: Index) -> Iterator[WriteLedger | Hold]:
+    """The write that makes the ledger say what it must, if it does not; nothing where it is somebody else's."""
+    if state.npu_scheduler or not _asked(state):
+        return
+    wanted, held = _wanted(state, index), state.ledger
+    data = (held.data or {}) if held is not None else {}
+    entries = _object(data.get(ENTRIES))
+    if entries is None:
+        if wanted:
+            message = (
+                f"key {ENTRIES} is no JSON object: it is left as it is, and a failed pod ends its AscendJob "
+                f"({len(wanted)} with retries); remove the key, it is then written anew"
+            )
+            yield Hold(SUBJECT, "ledger-unreadable", message)
+        return
+    ours = _names(data.get(OURS))
+    right = {key: entry for key, entry in entries.items() if key not in ours or key in wanted} | wanted
+    if right != entries or ours != wanted.keys():
+        texts = {ENTRIES: _json(right), OURS: _json(sorted(wanted))}
+        yield WriteLedger(held.metadata.resource_version if held is not None else None, texts)
+
+
+def entry_key(job: Owner) -> str:
+    """The job's PodGroup, as its operator names it."""
+    return f"{job.metadata.namespace}/{job.metadata.name}-{job.metadata.uid}"
+
+
+def _asked(state: State) -> bool:
+    """The operator asks it only where jobs have PodGroups. A kind that cannot be seen is not one without objects."""
+    return not state.kinds or {"AscendJob", "PodGroup"} <= state.kinds
+
+
+def _wanted(state: State, index: Index) -> dict[str, dict[str, Any]]:
+    """Entries of all AscendJobs whose labels allow restarts and retries.
+
+    While an episode of a job is open its entry never says 0: the retry it uses is its last failure's, and what fails
+    along with it must not end the job.
+    """
+    jobs = [owner for owner in state.owners.values() if owner.kind == "AscendJob"]
+    if not jobs:
+        return {}
+    spent = retries.charges(state.recoveries.values())
+    busy = {recovery.spec.workload.uid for recovery in state.recoveries.values() if recovery.open}
+    wanted: dict[str, dict[str, Any]] = {}
+    for job in jobs:
+        unit = whole_job(job, index, size=0, blocked=None)
+        left = retries.left_of(unit, index, spent)
+        if left is None or method_of(unit, index).name is None:
+            continue
+        times = max(left, 1) if job.metadata.uid in busy else left
+        wanted[entry_key(job)] = {"UUID": job.metadata.uid, "Times": times}
+    return wanted
+
+
+def _object(text: str | None) -> dict[str, Any] | None:
+    """None: there is something, and it is no JSON object."""
+    try:
+        found = msgspec.json.decode(text or "{}")
+    except msgspec.DecodeError:
+        return None
+    return {} if found is None else found if isinstance(found, dict) else None
+
+
+def _names(text: str | None) -> frozenset[str]:
+    """Keys of the entries written here; a list that was tampered with claims none."""
+    try:
+        return frozenset(msgspec.json.decode(text or "[]", type=list[str]))
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        return frozenset()
+
+
+def _json(value: Mapping[str, Any] | list[str]) -> str:
+    return msgspec.json.encode(value, order="sorted").decode()

@@ -1,0 +1,52 @@
+"""A delete whose answer was lost has taken its place in the minute's ration: it may have been carried out."""
+
+from __future__ import annotations
+
+import pytest
+
+from console.scenario.virtual import VirtualCluster, fault
+from console.scenario.virtual_pods import Recreate
+from reconciler.core.actions import Action, DeletePods
+from reconciler.core.calls import Outcome, Reply
+from reconciler.core.policy import Budget, Policy
+from reconciler.core.steps import steps_for
+from shared.model import FaultLevel
+from tests.core.build import job_with_pods, node
+
+BAD = fault(3, "80E18402", FaultLevel.SEPARATE_NPU)
+
+
+def about_to_delete(lab: VirtualCluster) -> DeletePods:
+    """The warden has done everything that comes before the first delete."""
+    for _ in range(20):
+        actions: tuple[Action, ...] = tuple(lab.warden.plan().actions)
+        for action in actions:
+            if isinstance(action, DeletePods):
+                return action
+            lab.warden._act(action)
+        lab.clock.advance_to(lab.clock.t + 0.3)
+    raise AssertionError("no delete is planned")
+
+
+@pytest.mark.parametrize(
+    ("status", "counted"),
+    [(200, 2), (0, 2), (409, 0), (429, 0), (500, 0)],
+    ids=["done", "no answer", "conflict", "too many requests", "refused"],
+)
+def test_what_may_have_been_deleted_is_counted(status: int, counted: int) -> None:
+    lab = VirtualCluster(
+        [*(node(name) for name in "abxy"), *job_with_pods("j", ("a", "b"))],
+        policy=Policy(budget=Budget(restarting="100%")),
+        recreate=Recreate(3, 10, ("x", "y")),
+    )
+    lab.run_until(10)
+    lab.report("a", [BAD])
+    step = steps_for(about_to_delete(lab), lab.warden.world.holder, lab.clock.now())
+    call = next(step)
+    with pytest.raises(StopIteration) as end:
+        while True:
+            refused = call.method == "DELETE" and status != 200
+            reply = Reply(status, {"message": "the network"}) if refused else lab.warden._send(call)
+            call = step.send(reply)
+    outcome: Outcome = end.value.value
+    assert outcome.deletes == counted
