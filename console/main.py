@@ -15,6 +15,7 @@ COMMANDS = {
     "faults": Lazy("console.cli.questions:faults", "List the open faults."),
     "recoveries": Lazy("console.cli.questions:recoveries", "List the recoveries and how far they are."),
     "why": Lazy("console.cli.why:why", "Explain what the warden does about a node, pod or workload, and why."),
+    "coverage": Lazy("console.cli.coverage:coverage", "List the workloads, and which would not be saved, and why."),
     "isolate": Lazy("console.cli.hands:isolate", "Keep new work away from a node."),
     "release": Lazy("console.cli.hands:release", "Give an isolated node back."),
     "pause": Lazy("console.cli.hands:pause", "Stop all taints and restarts for a while."),

@@ -13,6 +13,8 @@ import click
 import msgspec
 
 from console.cli.errors import USAGE, Unusable
+from console.cli.fault_files import check_fault_file, fault_file_in
+from console.cli.manifests_command import check_manifest, manifest_in
 from console.cli.output import json_option, print_json
 from console.cli.toml import dump
 from shared.config import ConfigError
@@ -64,8 +66,20 @@ def config() -> None:
 def check(file: Path, kind: str | None, as_json: bool) -> None:
     """Say whether FILE can be used: unknown keys and wrong values are named.
 
-    Exit codes: 0 it can, 2 it cannot be read, or a key or value in it cannot be used.
+    MindCluster's faultCode.json, SwitchFaultCode.json and faultCustomization.json are told by their content: every
+    entry that the agent would skip is named with its line.
+
+    A workload manifest (YAML) is checked for labels that nobody would read and values that mean nothing.
+
+    Exit codes: 0 it can, 1 a manifest has such a label or value, or a file of MindCluster such an entry, 2 it cannot be
+    read, or a key or value in it cannot be used.
     """
+    if kind is None and (fault_file := fault_file_in(file)) is not None:
+        check_fault_file(file, *fault_file, as_json=as_json)
+        return
+    if kind is None and (manifest := manifest_in(file)) is not None:
+        check_manifest(file, manifest, as_json=as_json)
+        return
     chosen = _kind_of(file, kind)
     try:
         chosen.load(file)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Coroutine
 from typing import Any
 
 import click
 
 from console import access
+from console.cli.durations import Duration
 from console.cli.errors import Unreachable, Unusable
 from console.cli.output import json_option, print_json
+from reconciler.core import clock
 from shared.config import ConfigError
 
 kubeconfig_option = click.option(
@@ -28,7 +31,7 @@ reason_option = click.option("--reason", default="by hand", show_default=True, h
 @json_option
 def isolate(node: str, reason: str, kubeconfig: str | None, as_json: bool) -> None:
     """Keep new work away from NODE until somebody releases it. Pods that run there stay."""
-    before = _run(access.patch_node(kubeconfig, node, access.isolation(reason)), f"node {node}")
+    before = _run(access.patch_node(kubeconfig, node, access.isolation, reason), f"node {node}")
     text = f"{node}: the warden is asked to isolate it ({reason}){_replaced(before, reason)}"
     _say({"node": node, "isolate": reason, "before": before}, text, as_json)
 
@@ -40,7 +43,7 @@ def isolate(node: str, reason: str, kubeconfig: str | None, as_json: bool) -> No
 @json_option
 def release(node: str, reason: str, kubeconfig: str | None, as_json: bool) -> None:
     """Give NODE back, without a hold-down: after an isolation by hand, or in spite of a fault."""
-    before = _run(access.patch_node(kubeconfig, node, access.release(reason)), f"node {node}")
+    before = _run(access.patch_node(kubeconfig, node, access.release, reason), f"node {node}")
     was = "" if before is None else f"; it was isolated by hand ({before})"
     text = f"{node}: the warden is asked to release it ({reason}){was}"
     _say({"node": node, "release": reason, "before": before}, text, as_json)
@@ -48,13 +51,16 @@ def release(node: str, reason: str, kubeconfig: str | None, as_json: bool) -> No
 
 @click.command()
 @reason_option
+@click.option("--for", "for_s", type=Duration(), help="End by itself after so long, such as 30m. Default: `resume`.")
 @kubeconfig_option
 @json_option
-def pause(reason: str, kubeconfig: str | None, as_json: bool) -> None:
+def pause(reason: str, for_s: float | None, kubeconfig: str | None, as_json: bool) -> None:
     """Stop all taints and restarts until `resume`. The warden goes on watching and explaining."""
-    before = _run(access.set_paused(kubeconfig, reason), CONTROL)
-    text = f"the warden is paused ({reason}){_replaced(before, reason)}; `npu-warden resume` ends that"
-    _say({"paused": reason, "before": before}, text, as_json)
+    until = None if for_s is None else clock.seconds(time.time() + for_s)
+    before = _run(access.set_paused(kubeconfig, reason, until), CONTROL)
+    ends = "`npu-warden resume` ends that" if until is None else f"until {until}, or `npu-warden resume`"
+    text = f"the warden is paused ({reason}){_replaced(before, reason)}; {ends}"
+    _say({"paused": reason, "until": until, "before": before}, text, as_json)
 
 
 @click.command()

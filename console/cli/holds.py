@@ -8,7 +8,7 @@ from typing import Any
 from console.cli.output import print_table
 
 LEFT_ALONE = frozenset({"chip-not-used"})
-WAITING = frozenset({"muted", "unconfirmed", "isolating", "healed", "capacity", "budget"})
+WAITING = frozenset({"muted", "unconfirmed", "isolating", "healed", "capacity", "budget", "min-ready", "probation", "allocatable"})
 """These end by themselves, or go on as soon as there is room (docs/reasons.md)."""
 
 OBSERVED = "observe-only"
@@ -17,10 +17,8 @@ Hold = dict[str, Any]
 
 
 def open_holds(holds: Iterable[Hold]) -> list[Hold]:
-    """Without those of subjects that are well, and without node conditions, which touch no work."""
-    return [
-        hold for hold in holds if hold["reason"] not in LEFT_ALONE and not hold["subject"].startswith("NodeCondition/")
-    ]
+    """Without those of subjects that are well."""
+    return [hold for hold in holds if hold["reason"] not in LEFT_ALONE]
 
 
 def left_alone(holds: Iterable[Hold]) -> list[Hold]:

@@ -15,12 +15,14 @@ from console.cli.output import ago, json_option, print_json, print_table
 from console.cli.reconciler_api import ask, items, url_option
 from console.cli.recovery import RECOVERY_COLUMNS, Item, is_open, recovery_row
 from console.cli.warden import idle, say_warden, warden_of
+from console.cli.watching import watchable
 from shared import catalog
 
 
 @click.command()
 @url_option
 @json_option
+@watchable
 def status(url: str, as_json: bool) -> None:
     """Say in a few lines whether all is well: nodes by verdict, open faults and recoveries, refusals.
 
@@ -87,6 +89,7 @@ def node_row(node: Item) -> tuple[object, ...]:
 @click.command()
 @url_option
 @json_option
+@watchable
 def nodes(url: str, as_json: bool) -> None:
     """List the nodes: verdict (ok, fault, unknown, dead, released), Ready, the warden's taint, age of the report, why.
 
@@ -104,6 +107,7 @@ def nodes(url: str, as_json: bool) -> None:
 @click.command()
 @url_option
 @json_option
+@watchable
 def faults(url: str, as_json: bool) -> None:
     """List the open faults of all nodes. Exit code 1: there is one."""
     found, now = items(url, "/v1/faults"), time.time()
@@ -126,6 +130,7 @@ def _notes(fault: Item) -> str:
 @click.command()
 @url_option
 @json_option
+@watchable
 def recoveries(url: str, as_json: bool) -> None:
     """List the recoveries, the newest first: what restarts together, how far it is, how long it took.
 

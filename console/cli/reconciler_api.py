@@ -1,4 +1,4 @@
-"""Asks a reconciler: GET /v1/..., JSON back. Every way it can fail is one line with the URL.
+"""Asks a reconciler: GET /v1/..., JSON back. Every way it can fail is one line that says where it was asked.
 
 Exit code 3 when no reconciler answers there, 2 when one does and does not know what was asked for.
 """
@@ -15,34 +15,57 @@ from typing import Any
 
 import click
 
+from console.cli import kube_proxy
 from console.cli.errors import Unreachable, Unusable
+from reconciler.core.calls import Reply
 
 DEFAULT_URL = "http://127.0.0.1:9466"
 TIMEOUT_S = 10.0
+PAGE = "1000"
+"""Items asked for at once: 10,000 nodes in one answer would hold up the reconciler."""
+
+
+def _where(_ctx: click.Context, _param: click.Parameter, url: str | None) -> str:
+    return url or (kube_proxy.SCHEME if kube_proxy.found() else DEFAULT_URL)
+
 
 url_option = click.option(
     "--url",
     envvar="NPUWARDEN_URL",
-    default=DEFAULT_URL,
-    show_default=True,
-    help="Where the reconciler's HTTP API is. [env: NPUWARDEN_URL]",
+    callback=_where,
+    help=f"Where the reconciler's HTTP API is: http://HOST:PORT, or {kube_proxy.SCHEME}[FILE] for the API server's proxy."
+    f" Default: {kube_proxy.SCHEME} where there is a kubeconfig, else {DEFAULT_URL}. [env: NPUWARDEN_URL]",
 )
 
 
 def ask(url: str, path: str, params: Mapping[str, str] | None = None) -> dict[str, Any]:
     """The JSON object at `path`. Raises Unreachable, and Unusable for what the reconciler does not know (404, 400)."""
-    base = url.rstrip("/")
-    if urllib.parse.urlsplit(base).scheme not in ("http", "https"):
-        raise Unusable(f"--url: {url!r} is not http://HOST:PORT or https://HOST:PORT")
-    full = f"{base}{path}{'?' + urllib.parse.urlencode(params) if params else ''}"
+    if url.startswith(kube_proxy.SCHEME):
+        full = f"{url}{path}"
+        reply = kube_proxy.ask(url, path, params or {}, timeout_s=TIMEOUT_S)
+    else:
+        base = url.rstrip("/")
+        full = f"{base}{path}{'?' + urllib.parse.urlencode(params) if params else ''}"
+        reply = _direct(base, full)
+    if not reply.ok:
+        raise _refused(reply, full)
+    return reply.body
+
+
+def _direct(base: str, full: str) -> Reply:
+    parts = urllib.parse.urlsplit(base)
+    if parts.scheme not in ("http", "https"):
+        raise Unusable(f"--url: {base!r} is not http://HOST:PORT or https://HOST:PORT")
+    if "?" in base or "#" in base:
+        raise _stranger(full, "has a query before its path")
     # The reconciler is a service of the cluster: no proxy of the environment stands between.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(full, timeout=TIMEOUT_S) as response:
-            body = json.loads(response.read())
+            status, body = response.status, json.loads(response.read())
     except urllib.error.HTTPError as exc:
         with exc:
-            raise _refused(exc, full) from exc
+            return Reply(exc.code, _problem(exc))
     except (OSError, http.client.HTTPException) as exc:
         cause = getattr(exc, "reason", exc)
         reason = getattr(cause, "strerror", None) or cause or type(cause).__name__
@@ -52,29 +75,39 @@ def ask(url: str, path: str, params: Mapping[str, str] | None = None) -> dict[st
         raise _stranger(full, "does not answer with JSON") from exc
     if not isinstance(body, dict):
         raise _stranger(full, "does not answer with an object")
-    return body
+    return Reply(status, body)
 
 
-def items(url: str, path: str) -> list[dict[str, Any]]:
-    """All items of a list."""
-    found = ask(url, path).get("items")
-    if not isinstance(found, list):
-        raise _stranger(f"{url.rstrip('/')}{path}", "does not answer with a list")
-    return found
-
-
-def _refused(exc: urllib.error.HTTPError, full: str) -> click.ClickException:
+def _problem(exc: urllib.error.HTTPError) -> dict[str, Any]:
     try:
         problem = json.loads(exc.read())
-        title = problem.get("title") or ""
-        text = problem.get("detail") or title or exc.reason
-    except (ValueError, AttributeError):
-        title, text = "", exc.reason
-    if exc.code == 400 or (exc.code == 404 and title.startswith("No such ")):
-        return Unusable(f"{text} ({exc.code} from {full})")
-    if 400 <= exc.code < 500:
-        return _stranger(full, f"answers {exc.code}")
-    return Unreachable(f"{full} answers {exc.code}: {text}")
+    except ValueError:
+        problem = None
+    return problem if isinstance(problem, dict) else {"detail": str(exc.reason)}
+
+
+def items(url: str, path: str, params: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+    """All items of a list, page by page."""
+    found: list[dict[str, Any]] = []
+    query = {**(params or {}), "limit": PAGE}
+    while True:
+        page = ask(url, path, query)
+        if not isinstance(part := page.get("items"), list):
+            raise _stranger(f"{url.rstrip('/')}{path}", "does not answer with a list")
+        found += part
+        if not (token := page.get("next")):
+            return found
+        query["continue"] = str(token)
+
+
+def _refused(reply: Reply, full: str) -> click.ClickException:
+    title = str(reply.body.get("title") or "")
+    text = reply.body.get("detail") or title or reply.body.get("message") or "without a word"
+    if reply.status == 400 or (reply.status == 404 and title.startswith("No such ")):
+        return Unusable(f"{text} ({reply.status} from {full})")
+    if 300 <= reply.status < 500:
+        return _stranger(full, f"answers {reply.status}")
+    return Unreachable(f"{full} answers {reply.status}: {text}")
 
 
 def _stranger(full: str, what: str) -> Unreachable:

@@ -14,6 +14,7 @@ from console.cli.questions import NODE_COLUMNS, node_row
 from console.cli.reconciler_api import ask, url_option
 from console.cli.recovery import is_open, phase, recovery_story
 from console.cli.warden import say_warden, warden_of
+from console.cli.watching import watchable
 
 FAILED_PHASES = frozenset({"Exhausted", "OwnerTerminal"})
 """Recoveries that ended without new pods: still worth a person's attention."""
@@ -23,6 +24,7 @@ FAILED_PHASES = frozenset({"Exhausted", "OwnerTerminal"})
 @click.argument("subject")
 @url_option
 @json_option
+@watchable
 def why(subject: str, url: str, as_json: bool) -> None:
     """Explain what the warden does, and what it refuses, about SUBJECT.
 

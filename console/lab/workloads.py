@@ -24,8 +24,8 @@ def apply(cluster: LabCluster) -> None:
     prefill = mindie_job(PREFILL, "prefill", namespace=MINDIE, npus=NPUS_A_POD)
     decode = mindie_job(DECODE, "decode", namespace=MINDIE, npus=NPUS_A_POD)
     for job in (prefill, decode):
+        cluster.apply(rings_config(job))  # first: the operator does not fill one that comes after the pods
         cluster.apply(job)
-        cluster.apply(rings_config(job))
     cluster.apply(storm_service(STORM, namespace=AIBRIX, npus=NPUS_A_POD))
 
 

@@ -20,8 +20,8 @@ from reconciler.core.state import State, World
 from reconciler.inbox import BadMessage
 from reconciler.metrics import Metrics
 from shared.aio import Ticks, now
+from shared.http_server import serving
 from shared.model import AgentInfo, Chip, Fault, FaultLevel, NodeReport, fault_id
-from shared.web import serving
 
 OBJECTS = Path(__file__).parents[1] / "scenarios" / "policy" / "objects"
 FIRST_MINUTE_S = 61.0

@@ -12,6 +12,7 @@ import pytest
 
 from console.lab.cluster.server import ApiServer
 from console.lab.cluster.store import Store
+from reconciler.core import clock
 from shared.names import CONTROL_CONFIGMAP, ISOLATE_ANNOTATION, NAMESPACE, RELEASE_ANNOTATION
 from tests.console.conftest import Run
 from tests.process import free_ports
@@ -136,3 +137,27 @@ def test_no_kubeconfig(run: Run, tmp_path: Path) -> None:
     result = run("pause", "--kubeconfig", str(tmp_path / "none"))
     assert result.exit_code == 2
     assert str(tmp_path / "none") in result.stderr
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("30m", 1800), ("2h", 7200), ("1d", 86_400)])
+def test_a_pause_may_end_by_itself(run: Run, store: Store, kubeconfig: str, text: str, seconds: int) -> None:
+    before = time.time()
+    result = run("pause", "--for", text, "--kubeconfig", kubeconfig, "--json")
+    assert result.exit_code == 0, result.stderr
+    found = store.get("configmaps", NAMESPACE, CONTROL_CONFIGMAP)
+    assert found is not None
+    until = clock.parse(found["data"]["paused_until"])
+    assert until is not None
+    assert before + seconds - 1 <= until <= time.time() + seconds
+    assert json.loads(result.stdout)["until"] == found["data"]["paused_until"]
+    assert run("pause", "--kubeconfig", kubeconfig).exit_code == 0
+    found = store.get("configmaps", NAMESPACE, CONTROL_CONFIGMAP)
+    assert found is not None
+    assert "paused_until" not in found["data"], "a pause without end replaces one with"
+
+
+@pytest.mark.parametrize("text", ["30", "0s", "-5m", "5 m", "400d", "m", "1e3s"])
+def test_a_bad_duration_is_a_usage_error_that_shows_good_ones(run: Run, kubeconfig: str, text: str) -> None:
+    result = run("pause", "--for", text, "--kubeconfig", kubeconfig)
+    assert result.exit_code == 2
+    assert "30m" in result.stderr
