@@ -7,6 +7,8 @@ CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/npu-warden
 # Recursive on purpose: `make uv` may just have installed it.
 UV = $(shell command -v uv || echo $(CACHE)/tools/bin/uv)
 RUN = $(UV) run --no-sync
+BENCHES = agent plan event_to_taint restart
+BENCH ?= $(BENCHES)
 # uv trusts its own list of authorities; the system's list also has the company's.
 SYSTEM_CA := $(wildcard /etc/ssl/certs/ca-certificates.crt)
 ifneq ($(SYSTEM_CA),)
@@ -16,7 +18,7 @@ endif
 help:
 	@echo "make check   lint, types, import rules, unit tests: about a minute, needs only Python"
 	@echo "make test    everything, on a machine that has nothing; the first run builds Kubernetes (about 10 minutes on 2 cores)"
-	@echo "make bench   seconds from a broken chip to the taint, the first delete and Ready, on the real control plane, as JSON lines"
+	@echo "make bench   what it costs and how fast it is, as JSON lines; BENCH=\"agent plan\" runs some of: $(BENCHES)"
 	@echo "make demo    a simulated cluster in the terminal"
 	@echo "make clean   caches and build output of this checkout (the built control plane stays in $(CACHE))"
 
@@ -27,8 +29,9 @@ check: uv sync lint
 test: machine sync lint
 	go=$$(scripts/go.sh); GO="$$go" $(RUN) pytest -v
 
+# Only event_to_taint needs the real control plane, and with it Go.
 bench: machine sync
-	go=$$(scripts/go.sh); GO="$$go" $(RUN) python -m tests.integration.bench
+	$(if $(filter event_to_taint restart,$(BENCH)),go=$$(scripts/go.sh); GO="$$go" )$(RUN) python -m tests.bench $(BENCH)
 
 demo: uv
 	$(UV) run --locked npu-warden lab demo

@@ -1,0 +1,54 @@
+"""The JSON lines of a bench: what was measured, how it spread, what the goal is, and on which machine."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import os
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def line(
+    bench: str,
+    unit: str,
+    values: Sequence[float],
+    *,
+    value: float | None = None,
+    goal: float | None = None,
+    note: str | None = None,
+) -> str:
+    """One figure. `value` is the headline: the median unless told. `goal`: not above it; None where there is none."""
+    told = {
+        "bench": bench,
+        "unit": unit,
+        "value": percentile(values, 0.5) if value is None else value,
+        "p50": percentile(values, 0.5),
+        "p99": percentile(values, 0.99),
+        "n": len(values),
+        "goal": goal,
+        "machine": f"{machine()}, load {os.getloadavg()[0]:.1f}",
+    }
+    if note is not None:
+        told["note"] = note
+    return json.dumps({key: _rounded(value) for key, value in told.items()})
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """Nearest rank."""
+    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
+
+
+@functools.cache
+def machine() -> str:
+    """Processor, how many of them this process may use, and what runs on them."""
+    info = Path("/proc/cpuinfo").read_text()
+    names = [text.partition(":")[2].strip() for text in info.splitlines() if text.startswith("model name")]
+    cpus = len(os.sched_getaffinity(0))
+    return f"{cpus} x {names[0] if names else platform.machine()}, Python {platform.python_version()}"
+
+
+def _rounded(value: object) -> object:
+    return float(f"{value:.4g}") if isinstance(value, float) else value
