@@ -1,0 +1,1 @@
+"""What an administrator applies: manifests, rights, limits, Redis users and images."""

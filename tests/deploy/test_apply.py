@@ -1,0 +1,92 @@
+"""A real API server takes the manifests, admits the pods they make, and its Pod Security holds."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.plane import ControlPlane
+from tests.deploy.manifests import COMPONENTS, DEPLOY, Object, documents, find, kubectl, refused, render
+from tests.waiting import wait_until
+
+
+def test_what_is_applied_stands(applied: ControlPlane) -> None:
+    assert len(kubectl(applied, "get", "-f", str(DEPLOY), "-o", "name").split()) == len(documents())
+
+
+def test_plain_files_do_without_kustomize(applied: ControlPlane) -> None:
+    said = kubectl(applied, "apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", str(DEPLOY))
+    assert len(said.splitlines()) == len(documents())
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_each_component_is_taken(applied: ControlPlane, own_directory: Path, component: str) -> None:
+    render(applied, own_directory, component)
+    kubectl(applied, "apply", "--server-side", "--force-conflicts", "--dry-run=server", "-k", str(own_directory))
+
+
+def test_restricted_pods_are_made_where_nothing_else_is_admitted(applied: ControlPlane) -> None:
+    for name in ("deployments/npuwarden-reconciler", "statefulsets/npuwarden-redis"):
+        path = f"/apis/apps/v1/namespaces/npuwarden-system/{name}"
+        wait_until(f"pods of {name}", lambda path=path: _has_its_pods(applied.api.get(path)))  # type: ignore[misc]
+
+
+def _has_its_pods(workload: Object) -> bool:
+    return bool(workload["status"].get("replicas") == workload["spec"]["replicas"])
+
+
+def pod_of(workload: Object, namespace: str) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "one", "namespace": namespace},
+        "spec": workload["spec"]["template"]["spec"],
+    }
+
+
+def test_a_privileged_pod_is_admitted_beside_the_agents_only(applied: ControlPlane, tmp_path: Path) -> None:
+    agent = find(documents(), "DaemonSet", "npuwarden-agent")
+    path = tmp_path / "pod.json"
+    path.write_text(json.dumps(pod_of(agent, "npuwarden-agent")))
+    kubectl(applied, "create", "--dry-run=server", "-f", str(path))
+    path.write_text(json.dumps(pod_of(agent, "npuwarden-system")))
+    assert "violates PodSecurity" in refused(applied, "create", "--dry-run=server", "-f", str(path))
+
+
+def recovery(**spec: Any) -> Object:
+    whole: Object = {
+        "workload": {"apiVersion": "mindxdl.gitee.com/v1", "kind": "AscendJob", "name": "a", "uid": "u"},
+        "unit": "default/a",
+        "level": "Job",
+        "method": "force",
+        "cause": {"kind": "Hardware"},
+    }
+    metadata = {"name": "one", "namespace": "default"}
+    return {"apiVersion": "npuwarden.io/v1alpha1", "kind": "Recovery", "metadata": metadata, "spec": {**whole, **spec}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "complaint"),
+    [
+        ({}, None),
+        ({"targets": [{"pod": "a-0", "uid": "u", "chips": [1, 2]}]}, None),
+        ({"level": "Cluster"}, "spec.level"),
+        ({"method": "kill"}, "spec.method"),
+        ({"cause": {}}, "spec.cause.kind"),
+        ({"targets": [{"pod": "a-0"}]}, "spec.targets[0].uid"),
+        ({"size": -1}, "spec.size"),
+        ({"speling": "x"}, "speling"),
+    ],
+    ids=["least", "targets", "level", "method", "no cause", "a pod without uid", "size", "unknown field"],
+)
+def test_the_definition_takes_what_is_right_and_names_what_is_not(
+    applied: ControlPlane, tmp_path: Path, spec: dict[str, Any], complaint: str | None
+) -> None:
+    path = tmp_path / "recovery.json"
+    path.write_text(json.dumps(recovery(**spec)))
+    words = ("create", "--dry-run=server", "-f", str(path))
+    if complaint is None:
+        assert "created" in kubectl(applied, *words)
+    else:
+        assert complaint in refused(applied, *words)
