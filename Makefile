@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help check test bench demo clean sync lint uv machine
+.PHONY: help check test bench chaos demo reference clean sync lint uv machine
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/npu-warden
 # Recursive on purpose: `make uv` may just have installed it.
@@ -19,7 +19,9 @@ help:
 	@echo "make check   lint, types, import rules, unit tests: about a minute, needs only Python"
 	@echo "make test    everything, on a machine that has nothing; the first run builds Kubernetes (about 10 minutes on 2 cores)"
 	@echo "make bench   what it costs and how fast it is, as JSON lines; BENCH=\"agent plan\" runs some of: $(BENCHES)"
+	@echo "make chaos   1,000 random steps of faults, kills and broken links on the lab cluster, 100 on the real control plane"
 	@echo "make demo    a simulated cluster in the terminal"
+	@echo "make reference  write the pages of docs/ that are made from the code"
 	@echo "make clean   caches and build output of this checkout (the built control plane stays in $(CACHE))"
 
 check: uv sync lint
@@ -29,12 +31,22 @@ check: uv sync lint
 test: machine sync lint
 	go=$$(scripts/go.sh); GO="$$go" $(RUN) pytest -v
 
-# Only event_to_taint needs the real control plane, and with it Go.
+# Only event_to_taint and restart need the real control plane, and with it Go.
 bench: machine sync
 	$(if $(filter event_to_taint restart,$(BENCH)),go=$$(scripts/go.sh); GO="$$go" )$(RUN) python -m tests.bench $(BENCH)
 
+# The short form of the same tests is part of `make test`. CHAOS_SEED=N: another storm.
+CHAOS_SEED ?= 1
+chaos: machine sync
+	go=$$(scripts/go.sh); GO="$$go" NPUWARDEN_CHAOS_SEED=$(CHAOS_SEED) NPUWARDEN_CHAOS_STEPS=1000 \
+	NPUWARDEN_CHAOS_PLANE_STEPS=100 $(RUN) pytest -v -s tests/chaos
+
 demo: uv
 	$(UV) run --locked npu-warden lab demo
+
+# docs/cli.md, docs/metrics.md and the reconciler's part of docs/http.md; a test compares them with the code.
+reference: sync
+	$(RUN) python -m scripts.reference
 
 lint:
 	$(RUN) ruff check

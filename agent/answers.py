@@ -19,7 +19,7 @@ class Alive(msgspec.Struct, frozen=True):
 
 class Verdict(msgspec.Struct, frozen=True):
     """The node as a whole. healthy: false from RestartRequest up, null when something could not be looked at.
-    level: the worst of its faults. at: Unix time of the report."""
+    level: the worst of its faults, without a shadow drill's. at: Unix time of the report."""
 
     node: str
     healthy: bool | None
@@ -30,7 +30,8 @@ class Verdict(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, report: NodeReport) -> Verdict:
-        worst = max((fault.level for fault in report.faults), default=None)
+        counted = [one for one in report.faults if one.origin == "probe" or one.evidence.get("effect") == "real"]
+        worst = max((fault.level for fault in counted), default=None)
         healthy: bool | None = not report.unknown or None
         if worst is not None and worst >= FaultLevel.RESTART_REQUEST:
             healthy = False

@@ -37,10 +37,18 @@ class CommandStream:
         try:
             async with asyncio.timeout(self._timeout_s):
                 answer: Any = await self._client.xread({self._key: self._position}, count=BATCH)
+            entries = [
+                (number.decode("ascii"), bytes(fields.get(COMMAND_FIELD.encode(), b"")))
+                for number, fields in (answer[0][1] if answer else ())
+            ]
         except (RedisError, OSError, TimeoutError) as exc:
             self._position = BEGINNING
             raise StreamAway(str(exc) or f"no answer within {self._timeout_s:g} s") from exc
-        entries = answer[0][1] if answer else []
+        except (TypeError, ValueError, LookupError, AttributeError) as exc:
+            # Another server, a proxy, or a connection out of step: whatever comes next on it is not to be believed.
+            self._position = BEGINNING
+            await self._client.connection_pool.disconnect()
+            raise StreamAway(f"its answer is no stream ({type(exc).__name__}: {exc})") from exc
         if entries:
             self._position = entries[-1][0]
-        return [(number.decode(), fields.get(COMMAND_FIELD.encode(), b"")) for number, fields in entries]
+        return entries

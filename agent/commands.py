@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from agent.command_stream import StreamAway
 from agent.disk import DiskHangs
 from agent.metrics import Metrics
+from agent.store import MAX_BEGUN
 from shared.aio import Ticks
 from shared.commands import BadCommand, Body, Command, Peers, decode_command
 
@@ -125,6 +126,8 @@ class Commands:
         if command.id in self._begun:
             return False
         self._begun[command.id] = command.expires_at
+        while len(self._begun) > MAX_BEGUN:
+            del self._begun[next(iter(self._begun))]
         try:
             return await self._ledger.begin(command.id, command.expires_at, now)
         except DiskHangs as exc:

@@ -7,6 +7,7 @@ import re
 import socket
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -17,6 +18,12 @@ from shared.http_server import parse_listen
 from shared.redis_url import RedisSettings
 
 _NODE = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
+_NODE_VARIABLES = ("NPUWARDEN_NODE", "NODE_NAME")
+MAX_PERIOD_S = 86400
+MAX_HEARTBEAT_S = 1200
+"""A report stays in Redis for an hour: two in a row may be late."""
+MAX_REDIS_TIMEOUT_S = 30
+"""A loop that waits for a Redis that does not answer must still come round in time for /livez."""
 
 
 class Poll(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -35,7 +42,8 @@ class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Redis(RedisSettings, frozen=True, forbid_unknown_fields=True):
-    """timeout_s: how long Redis may take for a connection, one report or one batch of notes."""
+    """timeout_s: how long Redis may take for a connection, one report or one batch of notes. `{node}` in `username`
+    stands for the node's name."""
 
     timeout_s: float = 2.0
 
@@ -81,18 +89,21 @@ def load(path: Path | None) -> AgentConfig:
 def check(config: AgentConfig, *, source: str) -> None:
     """Values no type can refuse. Raises ConfigError that names the key."""
     periods = {
-        "poll.chips_s": config.poll.chips_s,
-        "poll.host_s": config.poll.host_s,
-        "poll.links_s": config.poll.links_s,
-        "poll.optics_s": config.poll.optics_s,
-        "report.heartbeat_s": config.report.heartbeat_s,
-        "redis.timeout_s": config.redis.timeout_s,
+        "poll.chips_s": (config.poll.chips_s, MAX_PERIOD_S),
+        "poll.host_s": (config.poll.host_s, MAX_PERIOD_S),
+        "poll.links_s": (config.poll.links_s, MAX_PERIOD_S),
+        "poll.optics_s": (config.poll.optics_s, MAX_PERIOD_S),
+        "report.heartbeat_s": (config.report.heartbeat_s, MAX_HEARTBEAT_S),
+        "redis.timeout_s": (config.redis.timeout_s, MAX_REDIS_TIMEOUT_S),
     }
-    for key, value in periods.items():
-        if not 0.05 <= value <= 86400:
-            raise ConfigError(f"{source}: {key}: {value:g} is not between 0.05 and 86400 seconds")
+    for key, (value, most) in periods.items():
+        if not 0.05 <= value <= most:
+            raise ConfigError(f"{source}: {key}: {value:g} is not between 0.05 and {most} seconds")
     if config.node is not None and not _NODE.fullmatch(config.node):
         raise ConfigError(f"{source}: node: {config.node!r} is not the name of a Kubernetes node")
+    url = config.probes.kubelet.url
+    if not _is_http(url):
+        raise ConfigError(f"{source}: probes.kubelet.url: {url!r} is not http[s]://HOST[:PORT]/PATH")
     for name, path in msgspec.structs.asdict(config.paths).items():
         if path is not None and (not path or "\0" in path):
             raise ConfigError(f"{source}: paths.{name}: {path!r} is no path")
@@ -102,6 +113,28 @@ def check(config: AgentConfig, *, source: str) -> None:
         raise ConfigError(f"{source}: http.{exc}") from exc
 
 
+def _is_http(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # the port, or half an IPv6 address
+        return False
+
+
 def node_name(config: AgentConfig, environ: Mapping[str, str] = os.environ) -> str:
-    """NPUWARDEN_NODE, NODE_NAME (set by the DaemonSet from spec.nodeName), `node` of the file, or the host's name."""
-    return environ.get("NPUWARDEN_NODE") or environ.get("NODE_NAME") or config.node or socket.gethostname().lower()
+    """NPUWARDEN_NODE, NODE_NAME (set by the DaemonSet from spec.nodeName), `node` of the file, or the host's name.
+    Raises ConfigError that names the variable."""
+    for variable in _NODE_VARIABLES:
+        if name := environ.get(variable):
+            if not _NODE.fullmatch(name):
+                raise ConfigError(f"environment: {variable}: {name!r} is not the name of a Kubernetes node")
+            return name
+    return config.node or socket.gethostname().lower()
+
+
+def redis_settings(config: AgentConfig, node: str) -> Redis:
+    """`[redis]` with `{node}` in the user's name replaced: one file for all nodes, a user for each."""
+    username = config.redis.username
+    if username is None:
+        return config.redis
+    return msgspec.structs.replace(config.redis, username=username.replace("{node}", node))

@@ -42,6 +42,9 @@ class FaultFiles:
             names, files = [], dict(self._seen)
             unreadable[str(self._directory)] = exc.strerror or str(exc)
         for name in names:
+            if not name.isprintable():  # nothing of ours, and no name that could be told or counted
+                unreadable[ascii(name)] = "its name is not printable text"
+                continue
             try:
                 files[name] = _text(self._directory / name)
             except (OSError, UnicodeDecodeError) as exc:

@@ -14,11 +14,13 @@ import msgspec
 from agent import probes
 from agent.api import routes
 from agent.command_stream import CommandStream
-from agent.config import AgentConfig, node_name
+from agent.config import AgentConfig, node_name, redis_settings
 from agent.detect.detector import Detector
 from agent.detect.memory import DetectorMemory
 from agent.disk import Disk
 from agent.host import open_host
+from agent.late_driver import end_when_installed
+from agent.local_door import local_door
 from agent.metrics import Metrics
 from agent.publisher import Publisher
 from agent.remembering import recall
@@ -26,7 +28,7 @@ from agent.reporting import Reporter
 from agent.service import Agent, Kept
 from agent.store import Store
 from shared import catalog, logs
-from shared.aio import now
+from shared.aio import now, running
 from shared.config import ConfigError
 from shared.http_server import parse_listen, serving
 from shared.model import Instant
@@ -61,12 +63,12 @@ async def serve(config: AgentConfig) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    client = connect(config.redis, timeout_s=config.redis.timeout_s)
+    node = node_name(config)
+    client = connect(redis_settings(config, node), timeout_s=config.redis.timeout_s)
     metrics = Metrics()
     store = Store(Path(config.paths.state_dir))
     disk = Disk(store, metrics)
     host = open_host(config, metrics)
-    node = node_name(config)
     reporter = Reporter(node=node, boot_id=host.boot_id, url=own_url(config))
     before = last_run(store.memory())
     watching = probes.load(config, host.sensors)
@@ -86,7 +88,11 @@ async def serve(config: AgentConfig) -> None:
         drill=None if before is None else before.drill,
     )
     try:
-        async with serving(application(routes(agent)), config.http.listen) as port:
+        async with (
+            serving(application(routes(agent)), config.http.listen) as port,
+            local_door(Path(config.paths.state_dir), agent.drills, agent.detector.view, lambda: agent.latest),
+            running(end_when_installed(config.paths, host.sensors.chips.name, stop, period_s=config.poll.host_s)),
+        ):
             log.info("node %s: agent %s, HTTP on port %d", node, reporter.session, port)
             await agent.run(stop)
     finally:

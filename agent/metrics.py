@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from shared.version import VERSION
+
 LATENCY_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
@@ -12,6 +14,9 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self.build_info = self._gauge("build_info", "Always 1; the label says which version runs.", "version")
+        self.build_info.labels(VERSION).set(1)
+        self.blind_sources = self._gauge("blind_sources", "Chips, or the node, that a probe cannot see.", "probe")
         self.probe_seconds = self._histogram("probe_seconds", "How long one look of a probe took.", "probe")
         self.probe_errors = self._counter("probe_errors", "Looks that failed or ran out of time.", "probe")
         self.children_started = self._counter("children_started", "Driver children started.", "child")

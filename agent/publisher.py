@@ -113,7 +113,8 @@ class Publisher:
         await self._client.aclose()
 
     def _failed(self, exc: Exception) -> None:
-        why = f"{type(exc).__name__}: {exc}"
+        silent = isinstance(exc, TimeoutError) and not str(exc)
+        why = f"{type(exc).__name__}: {f'no answer within {self._timeout_s:g} s' if silent else exc}"
         self._metrics.reports.labels("failed").inc()
         if self.problem != why:
             log.warning("Redis does not take reports (%s); changes are kept in the outbox, retrying", why)

@@ -277,6 +277,9 @@ class Agent:
             self.metrics.open_faults.labels(level.value).set(sum(fault.level == level for fault in report.faults))
         for health in ("ok", "fault", "unknown"):
             self.metrics.chips.labels(health).set(sum(chip.health == health for chip in report.chips))
+        self.metrics.blind_sources.clear()
+        for one in report.unknown:
+            self.metrics.blind_sources.labels(one.probe).inc()
 
 
 async def _either(*events: asyncio.Event) -> None:

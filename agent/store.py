@@ -14,6 +14,8 @@ from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
+from agent import state_file
+
 log = logging.getLogger(__name__)
 
 FILE = "agent.db"
@@ -21,12 +23,10 @@ MAX_NOTES = 100_000
 """Newest change notes that are kept through an outage of Redis; about 30 MB."""
 MAX_UNSAVED = 10_000
 """The same in memory, while the disk refuses."""
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS memory (one INTEGER PRIMARY KEY CHECK (one = 1), value BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS outbox (id INTEGER PRIMARY KEY, note BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS commands (id TEXT PRIMARY KEY, until REAL NOT NULL);
-"""
-TABLES = {"memory": {"one", "value"}, "outbox": {"id", "note"}, "commands": {"id", "until"}}
+MAX_BEGUN = 10_000
+"""Commands that are remembered; the reconciler has a few hundred under way, and a flood must not fill the disk."""
+REOPEN_S = 30.0
+"""Between two tries to open a file that could not be opened at the start."""
 
 
 class Store:
@@ -40,12 +40,20 @@ class Store:
         self._sent = 0
         """Notes up to this id have been sent, also those that the disk has refused to forget."""
         self._unsaved: deque[tuple[int, bytes]] = deque(maxlen=MAX_UNSAVED)
+        self._reopen_at: float | None = None
+        """Set while the file cannot be opened: everything is in memory until then at least."""
+        self._seen = True
+        """What the file held at the start is known, although it may not have been opened for writing."""
         self._db = self._open()
         self._next_id = self._newest_id() + 1
 
     def memory(self) -> bytes | None:
         """What `save` kept last, also by an earlier process."""
-        row = self._db.execute("SELECT value FROM memory").fetchone()
+        try:
+            row = self._db.execute("SELECT value FROM memory").fetchone()
+        except sqlite3.Error as exc:
+            self._failed(exc)
+            return None
         return bytes(row[0]) if row else None
 
     def save(self, memory: bytes, notes: Sequence[bytes]) -> None:
@@ -53,6 +61,8 @@ class Store:
         for note in notes:
             self._unsaved.append((self._next_id, note))
             self._next_id += 1
+        if self._reopen_at is not None and time.monotonic() >= self._reopen_at:
+            self._reopen()
         try:
             with self._db:
                 self._db.execute("INSERT OR REPLACE INTO memory VALUES (1, ?)", (memory,))
@@ -106,6 +116,8 @@ class Store:
             with self._db:
                 self._db.execute("DELETE FROM commands WHERE until < ?", (now,))
                 fresh = self._db.execute("INSERT OR IGNORE INTO commands VALUES (?, ?)", (command, until)).rowcount
+                newest = "(SELECT max(rowid) FROM commands)"
+                self._db.execute(f"DELETE FROM commands WHERE rowid <= {newest} - ?", (MAX_BEGUN,))
         except sqlite3.Error as exc:
             self._failed(exc)
             return True
@@ -115,21 +127,56 @@ class Store:
         self._db.close()
 
     def _open(self) -> sqlite3.Connection:
-        """The file; moved aside and started anew when it is no database; memory only when the directory refuses."""
+        """The file; moved aside and started anew when it is no database of ours. Memory while the directory refuses,
+        with what the file says as far as it can be read."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             try:
-                return _connect(str(self.path))
+                return state_file.open_file(self.path)
             except sqlite3.DatabaseError as exc:
                 if isinstance(exc, sqlite3.OperationalError):
                     raise
                 aside = self.path.with_name(f"{FILE}.broken-{int(time.time())}")
                 log.error("%s is damaged (%s); moved to %s, the fault history starts anew", self.path, exc, aside)
                 self._move_aside(aside)
-                return _connect(str(self.path))
+                return state_file.open_file(self.path)
         except (OSError, sqlite3.Error) as exc:
             self._failed(exc)
-            return _connect(":memory:")
+        self._reopen_at = time.monotonic() + REOPEN_S
+        db = state_file.open_memory()
+        try:
+            with state_file.reading(self.path) as source:
+                state_file.copy(source, db)
+        except sqlite3.Error as exc:
+            self._seen = False
+            log.error("%s: what it knows cannot be read either (%s); starting without it", self.path, exc)
+        return db
+
+    def _reopen(self) -> None:
+        """The file again, with everything that memory has; a file that was never read keeps its notes, as the newest:
+        their ids may be taken."""
+        self._reopen_at = time.monotonic() + REOPEN_S
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            db = state_file.open_file(self.path)
+        except (OSError, sqlite3.Error) as exc:
+            self.problem = str(exc)
+            return
+        try:
+            with db:
+                unread = [] if self._seen else db.execute("SELECT note FROM outbox ORDER BY id").fetchall()
+                for table in state_file.TABLES:
+                    db.execute(f"DELETE FROM {table}")
+                state_file.copy(self._db, db)
+                again = enumerate((note for (note,) in unread), self._next_id)
+                db.executemany("INSERT INTO outbox VALUES (?, ?)", again)
+        except sqlite3.Error as exc:
+            self.problem = str(exc)
+            db.close()
+            return
+        self._next_id += len(unread)
+        self._db.close()
+        self._db, self._reopen_at, self._seen = db, None, True
 
     def _move_aside(self, aside: Path) -> None:
         self.path.rename(aside)
@@ -147,29 +194,6 @@ class Store:
         self.problem = str(exc)
 
     def _worked(self) -> None:
-        if self.problem is not None and self._db_on_disk():
+        if self.problem is not None and self._reopen_at is None:
             log.warning("%s: state is saved again", self.path)
             self.problem = None
-
-    def _db_on_disk(self) -> bool:
-        (_, _, file) = self._db.execute("PRAGMA database_list").fetchone()
-        return bool(file)
-
-
-def _connect(path: str) -> sqlite3.Connection:
-    db = sqlite3.connect(path, timeout=2.0, check_same_thread=False)
-    try:
-        db.execute("PRAGMA journal_mode=WAL")
-        db.execute("PRAGMA synchronous=NORMAL")
-        db.execute("PRAGMA auto_vacuum=INCREMENTAL")
-        (verdict,) = db.execute("PRAGMA quick_check(1)").fetchone()
-        if verdict != "ok":
-            raise sqlite3.DatabaseError(verdict)
-        db.executescript(SCHEMA)
-        for table, columns in TABLES.items():
-            if (found := {name for _, name, *_ in db.execute(f"PRAGMA table_info({table})")}) != columns:
-                raise sqlite3.DatabaseError(f"table {table} has the columns {', '.join(sorted(found))}")
-    except BaseException:
-        db.close()
-        raise
-    return db

@@ -20,8 +20,10 @@ COMMANDS = {
     "release": Lazy("console.cli.hands:release", "Give an isolated node back."),
     "pause": Lazy("console.cli.hands:pause", "Stop all taints and restarts for a while."),
     "resume": Lazy("console.cli.hands:resume", "Let a paused warden go on."),
+    "drill": Lazy("console.cli.drill:drill", "Inject a fault at a node's sensors and see what becomes of it."),
     "test": Lazy("console.scenario.cli:test", "Run scenario files on a virtual clock."),
     "decode": Lazy("console.cli.decode:decode", "Print what is understood of captured vendor output, as JSON."),
+    "redis-acl": Lazy("console.cli.redis_acl:redis_acl", "Make the users of Redis, each with the least it needs."),
     "config": Lazy("console.cli.config:config", "Check and show configuration files."),
     "lab": Lazy("console.cli.lab:lab", "A simulated host and cluster, to try, teach and drill."),
 }

@@ -30,12 +30,16 @@ class Warden(msgspec.Struct, frozen=True):
     """What keeps the warden itself from acting, null or false where nothing does.
 
     paused: the reason a person gave. policy_error: why the newest policy.toml is refused; the one before is in force.
+    reports_ok: the agents' reports can be read from Redis. watch_ok: what is known of the cluster is complete and not
+    older than a minute.
     """
 
     leader: str
     paused: str | None
     observe_only: bool
     policy_error: str | None
+    reports_ok: bool
+    watch_ok: bool
 
 
 class StandingTaint(msgspec.Struct, frozen=True):

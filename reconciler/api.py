@@ -9,7 +9,7 @@ from typing import Any, Protocol, get_args
 import msgspec
 from aiohttp import web
 
-from reconciler import views
+from reconciler import drill_view, views
 from reconciler.answers import (
     Alive,
     NodeAnswer,
@@ -24,6 +24,7 @@ from reconciler.answers import (
 )
 from reconciler.core.actions import Plan
 from reconciler.core.coverage import Covered
+from reconciler.core.drills import DrillRow
 from reconciler.core.objects import FINISHED_PHASES, OPEN_PHASES
 from reconciler.core.state import State
 from reconciler.inbox import BadMessage
@@ -116,6 +117,13 @@ def routes(source: Source) -> list[Route]:
             query={"node": None, "pod": None, "workload": None},
         ),
         Route(
+            "/v1/drills",
+            api.drills,
+            "Every drill that is asked for or runs; of a shadow drill, what it would have caused.",
+            Page[DrillRow],
+            query=paging.QUERY,
+        ),
+        Route(
             "/v1/coverage",
             api.coverage,
             "Every workload with NPUs, whether a fault of it would be handled, and what it lacks.",
@@ -145,6 +153,7 @@ class _Api:
 
     async def livez(self, _request: web.Request) -> web.Response:
         late = self._source.ticks.late()
+        self._source.metrics.loops_late.set(len(late))
         return problem(503, "A loop is late", "; ".join(late)) if late else json_response(Alive())
 
     async def readyz(self, _request: web.Request) -> web.Response:
@@ -199,6 +208,15 @@ class _Api:
             hint = f"; known: {', '.join(meant)}" if meant else ""
             return problem(404, f"No such {kind}", f"nothing is known of {kind} {name!r}{hint}")
         return json_response(found)
+
+    async def drills(self, request: web.Request) -> web.Response:
+        newest = self._source.newest()
+        if newest is None:
+            return self._no_leader()
+        # A shadow drill takes a plan of its own: in a thread, and one at a time, as coverage.
+        async with self._surveying:
+            rows = await asyncio.to_thread(drill_view.drills, newest[0], aio.now())
+        return _paged(request, lambda cut: cut.page(rows, lambda row: (row.name, row.node)))
 
     async def coverage(self, request: web.Request) -> web.Response:
         newest = self._source.newest()

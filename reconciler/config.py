@@ -35,6 +35,23 @@ class HttpConfig(_Table, frozen=True):
         parse_listen(self.listen)
 
 
+class RankTableServer(_Table, frozen=True):
+    """listen: where MS Controllers subscribe, while this replica leads. cert_file, key_file: TLS, PEM, both or none.
+    ca_file: then clients must show a certificate of this authority."""
+
+    listen: str = ":8899"
+    cert_file: str | None = None
+    key_file: str | None = None
+    ca_file: str | None = None
+
+    def __post_init__(self) -> None:
+        parse_listen(self.listen)
+        if (self.cert_file is None) != (self.key_file is None):
+            raise ConfigError("ranktable.cert_file: TLS needs both cert_file and key_file")
+        if self.ca_file is not None and self.cert_file is None:
+            raise ConfigError("ranktable.ca_file: clients show certificates over TLS only: set cert_file and key_file")
+
+
 class ReconcilerConfig(_Table, frozen=True):
     """The whole of reconciler.toml. policy: path of policy.toml; None = the defaults. decisions: path of the decision
     log, JSON lines; None = it is not kept."""
@@ -42,6 +59,7 @@ class ReconcilerConfig(_Table, frozen=True):
     kube: KubeConfig = KubeConfig()
     redis: RedisSettings = RedisSettings()
     http: HttpConfig = HttpConfig()
+    ranktable: RankTableServer = RankTableServer()
     policy: str | None = None
     decisions: str | None = None
 
@@ -61,6 +79,12 @@ def load_config(path: Path | None) -> ReconcilerConfig:
         policy=beside(config.policy),
         decisions=beside(config.decisions),
         kube=replace(config.kube, kubeconfig=beside(config.kube.kubeconfig)),
+        ranktable=replace(
+            config.ranktable,
+            cert_file=beside(config.ranktable.cert_file),
+            key_file=beside(config.ranktable.key_file),
+            ca_file=beside(config.ranktable.ca_file),
+        ),
         redis=replace(config.redis, **{key: beside(getattr(config.redis, key)) for key in FILE_KEYS}),
     )
 

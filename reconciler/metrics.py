@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from shared.version import VERSION
+
 PREFIX = "npuwarden_reconciler_"
 
 
@@ -19,8 +21,11 @@ class Metrics:
         def gauge(name: str, text: str, *labels: str) -> Gauge:
             return Gauge(PREFIX + name, text, labels, registry=self.registry)
 
-        def histogram(name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
-            return Histogram(PREFIX + name, text, registry=self.registry, buckets=buckets)
+        def histogram(name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+            return Histogram(PREFIX + name, text, labels, registry=self.registry, buckets=buckets)
+
+        self.build_info = gauge("build_info", "always 1; the label says which version runs", "version")
+        self.build_info.labels(VERSION).set(1)
 
         self.leader = gauge("leader", "1 while this replica leads")
         self.plans = counter("plans", "plans made")
@@ -38,6 +43,39 @@ class Metrics:
             "from the report that showed a fault to the taint read back",
             (0.01, 0.026, 0.05, 0.1, 0.165, 0.3, 1, 3, 10, 60),
         )
+        self.recovery_phase_seconds = histogram(
+            "recovery_phase_seconds",
+            "time of each phase of a finished recovery, from the phase before it until this one's time was written",
+            (0.1, 0.3, 1, 3, 10, 30, 60, 120, 300, 600, 1800),
+            "phase",
+            "origin",
+        )
+        self.recovery_seconds = histogram(
+            "recovery_seconds",
+            "from the fault to the end of a recovery, by the phase it ended in",
+            (1, 3, 10, 30, 60, 120, 300, 600, 1800, 7200),
+            "outcome",
+            "level",
+            "origin",
+        )
+        self.recoveries = gauge("recoveries", "recoveries in the cluster, by phase", "phase")
+        self.isolated_nodes = gauge("isolated_nodes", "nodes that carry the warden's taint, by its value", "value")
+        self.open_faults = gauge("open_faults", "open faults of all nodes, by level", "level")
+        self.blind_sources = gauge("blind_sources", "chips and nodes that a probe cannot see, by probe", "probe")
+        self.breaker_open = gauge("breaker_open", "1 while the breaker keeps further nodes from being isolated")
+        self.breaker_nodes = gauge("breaker_nodes", "nodes newly isolated within the breaker's window")
+        self.breaker_limit = gauge("breaker_limit_nodes", "nodes at which the breaker opens")
+        self.budget_used = gauge("restart_budget_used", "units that still served and are being restarted")
+        self.budget_slots = gauge("restart_budget_slots", "units that may restart so at once; 0 until one has asked")
+        self.false_isolations = counter(
+            "false_isolations", "isolations that ended within 10 min without a repair, by who ended them", "by"
+        )
+        self.report_lag_seconds = histogram(
+            "report_lag_seconds",
+            "from the making of a report on its node to its arrival here, clocks compared",
+            (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30),
+        )
+        self.loops_late = gauge("loops_late", "loops that have not come round in time")
         self.reports = counter("reports", "reports accepted")
         self.rejected = counter("rejected_reports", "messages not used, by reason", "reason")
         self.oldest_report_seconds = gauge("oldest_report_age_seconds", "age of the oldest report of a known node")
@@ -48,4 +86,6 @@ class Metrics:
         self.relists = counter("relists", "full lists read", "kind")
         self.bad_objects = counter("bad_objects", "objects of the API server that could not be read", "kind")
         self.commands = counter("commands", "commands for agents, by kind and result", "kind", "result")
+        self.rank_table_pushes = counter("ranktable_pushes", "global rank tables given to subscribers")
+        self.rank_table_subscribers = gauge("ranktable_subscribers", "MS Controllers that are subscribed")
         self.policy_reloads = counter("policy_reloads", "policy files read, by outcome", "outcome")

@@ -18,6 +18,7 @@ from reconciler.core.calls import Outcome
 from reconciler.core.resources import WATCHED
 from reconciler.core.state import State, World
 from reconciler.core.steps import steps_for
+from reconciler.counting import Counting
 from reconciler.decisions import Decisions
 from reconciler.executor import REQUEST_TIMEOUT_S, Executor
 from reconciler.identity import identity
@@ -28,6 +29,9 @@ from reconciler.kube.watch import ResourceWatch
 from reconciler.metrics import Metrics
 from reconciler.mirror import Mirror
 from reconciler.planner import Planner
+from reconciler.ranktable.hub import Hub
+from reconciler.ranktable.services import serves
+from reconciler.ranktable.serving import Serving
 from shared import aio, catalog
 from shared.aio import Ticks, periodic
 from shared.config import ConfigError
@@ -48,6 +52,7 @@ class Service:
         me = identity()
         self.holder = me.holder
         self.metrics, self.ticks = Metrics(), Ticks()
+        self.counting = Counting(self.metrics)
         self.decisions = Decisions(Path(config.decisions) if config.decisions else None, self.holder, self.metrics)
         self._config, self._client, self._policy = config, client, policy
         known = catalog.load().rows().values()
@@ -127,10 +132,14 @@ class Service:
         inbox = Inbox(self._config.redis, self._known_nodes, self.mirror.accept, self.metrics, self.ticks)
         announcer = Announcer(self._client, self.metrics, self.ticks)
 
+        hub = Hub()
+
         def held_back(holds: Sequence[Hold], now: Instant) -> None:
             self.decisions.held(holds, now)
             if (newest := self.newest()) is not None:
                 announcer.refused(newest[0], holds, now)
+                self.counting.planned(*newest)
+                hub.take(newest[1].tables, wanted=serves(newest[0]) and bool(newest[0].services))
 
         executor = Executor(
             self._client,
@@ -141,6 +150,9 @@ class Service:
             self.metrics,
         )
         planner = Planner(self.mirror, executor, lambda: inbox.ok, self.watch_ok, held_back, self.metrics, self.ticks)
+        serving = Serving(
+            self._config.ranktable, hub, self._client, lambda: self.lease.valid_until, self.metrics, self.ticks
+        )
         commander = Commander(self._config.redis, lambda: planner.state, self.metrics, self.ticks)
         self.inbox = inbox
         try:
@@ -148,15 +160,18 @@ class Service:
                 group.create_task(announcer.run(), name="announcer")
                 group.create_task(inbox.run(), name="inbox")
                 group.create_task(commander.run(), name="commander")
+                group.create_task(serving.run(), name="ranktable")
                 await inbox.tried.wait()
                 self.planner = planner
                 group.create_task(planner.run(), name="planner")
         finally:
             self.inbox = self.planner = None
             await executor.close()
+            self.counting.ended()
 
     def _came_of(self, action: Action, outcome: Outcome) -> None:
         self.decisions.done(action, outcome, aio.now())
+        self.counting.came_of(action, outcome, aio.now())
         self.mirror.outcome(action, outcome)
 
     def _known_nodes(self) -> list[str]:

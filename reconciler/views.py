@@ -36,7 +36,7 @@ MAX_SIMILAR = 5
 
 
 def warden(state: State, leader: str, policy_error: str | None) -> Warden:
-    return Warden(leader, state.paused, state.policy.observe_only, policy_error)
+    return Warden(leader, state.paused, state.policy.observe_only, policy_error, state.reports_ok, state.watch_ok)
 
 
 def node(state: State, name: str, now: Instant) -> NodeAnswer:

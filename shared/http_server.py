@@ -28,8 +28,12 @@ SHUTDOWN_S = 0.5
 def parse_listen(listen: str) -> tuple[str | None, int]:
     """`:9465` -> all addresses; `127.0.0.1:0` -> one address, any free port. Raises ValueError that shows the value."""
     host, sep, port = listen.rpartition(":")
-    if not sep or not (port.isascii() and port.isdigit()) or int(port) > 65535:
+    if not sep or not (port.isascii() and port.isdigit()) or int(port) > 65535 or "\0" in host:
         raise ValueError(f"listen: {listen!r} is not [address]:port")
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        raise ValueError(f"listen: {listen!r}: {host!r} is no address") from None
     return host.strip("[]") or None, int(port)
 
 

@@ -122,6 +122,9 @@ class _Sentinels(Sentinel):
             except (RedisError, OSError, TimeoutError) as exc:
                 errors.append(f"{place}: {str(exc) or f'no answer within {self._each_s:.1f} s'}")
                 continue
+            except (TypeError, ValueError, LookupError) as exc:  # raised by the client over an answer it cannot read
+                errors.append(f"{place}: its answer is no address ({type(exc).__name__}: {exc})")
+                continue
             finally:
                 await sentinel.connection_pool.disconnect()
             if address is not None:

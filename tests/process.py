@@ -45,6 +45,11 @@ class Process:
         return self._popen is not None and self._popen.poll() is None
 
     @property
+    def code(self) -> int | None:
+        """With which the child has ended, negative for a signal; None while it runs."""
+        return None if self._popen is None else self._popen.poll()
+
+    @property
     def pid(self) -> int:
         assert self._popen is not None, f"{self.name} was never started"
         return self._popen.pid

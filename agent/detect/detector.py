@@ -72,6 +72,8 @@ class Detector:
         self._driver.poll(reading, now)
         if reading.silent is None:
             self.node_blind(view.PROBE_DRIVER, self._driver.unseen(reading), now)
+        elif not any(chip.enumerated for chip in self._chips.values()):  # nobody else stands for what cannot be seen
+            self.node_blind(view.PROBE_DRIVER, reading.silent if self._driver.silent_polls else None, now)
         self.tick(now)
 
     def events(self, events: Sequence[ChipEvent], now: Instant) -> None:

@@ -44,17 +44,21 @@ class Filter(Structure):
 
 def send(kind: int, first: int, second: int) -> None:
     words = (number.to_bytes(4, sys.byteorder, signed=True) for number in (kind, first, second))
-    os.write(out, b"".join(words).ljust(FRAME_BYTES, b"\0"))
+    write(b"".join(words).ljust(FRAME_BYTES, b"\0"))
+
+
+def write(frame: bytes) -> None:
+    try:
+        os.write(out, frame)
+    except OSError:
+        os._exit(0)  # the reader is gone
 
 
 def copy_out(event: int | None) -> None:
     """Called by the driver's own thread, with a buffer it uses again: copy at once, never raise."""
     if event is None:
         return
-    try:
-        os.write(out, ctypes.string_at(event, FRAME_BYTES))
-    except OSError:
-        os._exit(0)  # the reader is gone
+    write(ctypes.string_at(event, FRAME_BYTES))
 
 
 Callback = CFUNCTYPE(None, c_void_p)

@@ -77,7 +77,10 @@ def text(value: Any) -> str:
 
 def say(kind: str, **fields: Any) -> None:
     line = ",".join(f'"{key}":{text(value)}' for key, value in {"kind": kind, **fields}.items())
-    os.write(out, b"{" + line.encode() + b"}\n")
+    try:
+        os.write(out, b"{" + line.encode() + b"}\n")
+    except OSError:
+        os._exit(0)  # the reader is gone
 
 
 class Library:

@@ -24,7 +24,8 @@ STAGES = ("loading the library", "init", "subscribing")
 RESTART_FIRST_S, RESTART_MAX_S = 1.0, 60.0
 UNSUPPORTED_RETRY_S = 600.0
 STEADY_S = 60.0
-UNSUPPORTED = frozenset({dcmi_codes.NOT_SUPPORTED, -8002, -99998, -99999})
+UNSUPPORTED = frozenset({dcmi_codes.NOT_SUPPORTED, -8002, -99998})
+"""Not that the library cannot be loaded: while a driver is being replaced there is none for a moment."""
 ASSERTIONS: dict[int, Assertion] = {0: "recover", 1: "occur", 2: "once"}
 
 _head = struct.Struct("=i4x")

@@ -17,6 +17,8 @@ import msgspec
 from shared.model import Instant
 
 READ_BYTES = 8192
+MAX_RECORD_BYTES = 64 << 10
+"""A record of the kernel fits into one read; what has no end after so much is some other file."""
 MAX_RECORDS = 5000
 """In one call; the rest of a storm, or of a long history, waits in the kernel's ring for the next."""
 _RECORD = re.compile(r"[0-9]+,([0-9]{1,18}),([0-9]{1,18}),[^;]*;(.*)")
@@ -79,6 +81,8 @@ class Kmsg:
                 break
             *whole, self._rest = (self._rest + part).split(b"\n")
             lines += [line.decode(errors="replace") for line in whole]
+            if len(self._rest) > MAX_RECORD_BYTES:
+                raise OSError(errno.EBADMSG, "not a kernel log: a record without an end")
         return lines
 
 

@@ -1,7 +1,7 @@
 """The reconciler's HTTP API through the API server: no port to forward, and the rights are the kubeconfig's.
 
-The Service's proxy reaches any replica; what only the leader knows is asked for at the leader's pod. That takes `get` on
-`services/proxy` and `pods/proxy` in the warden's namespace.
+The Service's proxy reaches any replica; what only the leader knows is asked for at the leader's pod. That takes `get`
+on `services/proxy` and `pods/proxy` in the warden's namespace.
 """
 
 from __future__ import annotations

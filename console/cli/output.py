@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -38,6 +40,17 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
     shown = [[_cell(value) for value in row] for row in rows]
     for line in layout(columns, shown, width, _styled):
         click.echo(line)
+
+
+def print_line(text: str, *, bold: bool = False) -> None:
+    """A line of prose; on a terminal it is wrapped to its width, what hangs over below the words of a label."""
+    parts = [text]
+    if sys.stdout.isatty() and len(text) > (width := shutil.get_terminal_size().columns):
+        label = re.match(r" *(\w+ {2,})?", text)
+        hanging = " " * (len(label.group()) if label is not None else 0)
+        parts = textwrap.wrap(text, width, subsequent_indent=hanging, break_on_hyphens=False)
+    for part in parts:
+        click.secho(part, bold=bold)
 
 
 def _cell(value: object) -> str:

@@ -11,10 +11,10 @@ import click
 
 from console.cli.errors import FINDING
 from console.cli.holds import left_alone, open_holds, print_holds
-from console.cli.output import ago, json_option, print_json, print_table
+from console.cli.output import ago, json_option, print_json, print_line, print_table
 from console.cli.reconciler_api import ask, items, url_option
 from console.cli.recovery import RECOVERY_COLUMNS, Item, is_open, recovery_row
-from console.cli.warden import idle, say_warden, warden_of
+from console.cli.warden import idle, say_warden, troubled, warden_of
 from console.cli.watching import watchable
 from shared import catalog
 
@@ -26,16 +26,18 @@ from shared import catalog
 def status(url: str, as_json: bool) -> None:
     """Say in a few lines whether all is well: nodes by verdict, open faults and recoveries, refusals.
 
-    Begins with PAUSED, OBSERVE ONLY or the refused policy.toml where the warden is kept from acting.
+    Begins with PAUSED, OBSERVE ONLY, the refused policy.toml, or what cannot be seen, where that keeps the warden from
+    acting.
 
-    Exit code 1: a node is not ok, a recovery is open, something is refused or waits, or policy.toml is refused.
+    Exit code 1: a node is not ok, a recovery is open, something is refused or waits, policy.toml is refused, or Redis
+    or the API server cannot be read.
     """
     warden = warden_of(url)
     nodes_found, found, plan = items(url, "/v1/nodes"), items(url, "/v1/recoveries"), ask(url, "/v1/plan")
     verdicts = Counter(node["verdict"] for node in nodes_found)
     faults_found = len(items(url, "/v1/faults"))
     open_found, holds = [item for item in found if is_open(item)], open_holds(plan["holds"])
-    fine = verdicts["ok"] == len(nodes_found) and not open_found and not holds and warden["policy_error"] is None
+    fine = verdicts["ok"] == len(nodes_found) and not open_found and not holds and not troubled(warden)
     if as_json:
         print_json(
             {
@@ -58,7 +60,8 @@ def status(url: str, as_json: bool) -> None:
         if open_found:
             print_table("\nopen recoveries", RECOVERY_COLUMNS, (recovery_row(item) for item in open_found))
         print_holds(holds)
-        click.echo(f"\n{_summary(fine, faults_found, idle(warden))}")
+        click.echo()
+        print_line(_summary(fine, faults_found, idle(warden)))
     _end(fine)
 
 

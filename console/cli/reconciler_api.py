@@ -33,7 +33,7 @@ url_option = click.option(
     "--url",
     envvar="NPUWARDEN_URL",
     callback=_where,
-    help=f"Where the reconciler's HTTP API is: http://HOST:PORT, or {kube_proxy.SCHEME}[FILE] for the API server's proxy."
+    help=f"Where the reconciler's HTTP API is: http://HOST:PORT, or {kube_proxy.SCHEME}[FILE] through the API server."
     f" Default: {kube_proxy.SCHEME} where there is a kubeconfig, else {DEFAULT_URL}. [env: NPUWARDEN_URL]",
 )
 

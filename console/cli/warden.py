@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
+from console.cli.output import print_line
 from console.cli.reconciler_api import ask
 
-KEYS = ("paused", "observe_only", "policy_error")
+KEYS = ("paused", "observe_only", "policy_error", "reports_ok", "watch_ok")
 
 
 def warden_of(url: str) -> dict[str, Any]:
-    """The three keys, as the leader sees them now. Raises like `ask`."""
+    """These keys, as the leader sees them now. Raises like `ask`."""
     found = ask(url, "/v1/warden")
     return {key: found.get(key) for key in KEYS}
 
@@ -22,11 +21,22 @@ def idle(warden: dict[str, Any]) -> bool:
     return warden["paused"] is not None or bool(warden["observe_only"])
 
 
+def troubled(warden: dict[str, Any]) -> bool:
+    """Whether it lacks something that a person has to give back to it: a good policy, or its sight."""
+    return warden["policy_error"] is not None or not (warden["reports_ok"] and warden["watch_ok"])
+
+
 def say_warden(warden: dict[str, Any]) -> None:
     """One line for each thing that keeps it; nothing for a warden that acts by its newest policy."""
     if warden["paused"] is not None:
-        click.secho(f"PAUSED ({warden['paused']}): no taints, no restarts; `npu-warden resume` ends that", bold=True)
+        print_line(f"PAUSED ({warden['paused']}): no taints, no restarts; `npu-warden resume` ends that", bold=True)
     if warden["observe_only"]:
-        click.secho("OBSERVE ONLY (observe_only = true in policy.toml): the warden writes nothing", bold=True)
+        print_line("OBSERVE ONLY (observe_only = true in policy.toml): the warden writes nothing", bold=True)
     if warden["policy_error"] is not None:
-        click.secho(f"policy.toml refused: {warden['policy_error']} (the one before stays in force)", bold=True)
+        print_line(f"policy.toml refused: {warden['policy_error']} (the one before stays in force)", bold=True)
+    if not warden["reports_ok"]:
+        print_line(
+            "REDIS CANNOT BE READ: no new fault is seen and no node given back; Kubernetes is watched", bold=True
+        )
+    if not warden["watch_ok"]:
+        print_line("THE API SERVER IS NOT HEARD: nothing is deleted on what was known a minute ago", bold=True)

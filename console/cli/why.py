@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
+from console.cli.chain import print_chain
 from console.cli.errors import FINDING, Unusable
 from console.cli.holds import open_holds, print_holds, print_left_alone
-from console.cli.output import json_option, print_json, print_table
+from console.cli.output import json_option, print_json, print_line, print_table
 from console.cli.questions import NODE_COLUMNS, node_row
 from console.cli.reconciler_api import ask, url_option
 from console.cli.recovery import is_open, phase, recovery_story
@@ -75,23 +76,20 @@ def _refusals(found: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _show(found: dict[str, Any]) -> None:
     unit = found.get("unit")
-    click.echo(found["subject"] + (f" restarts as {unit}" if unit and unit != found["subject"] else ""))
+    print_line(found["subject"] + (f" restarts as {unit}" if unit and unit != found["subject"] else ""))
     if units := found.get("units"):
-        click.echo(f"units: {', '.join(units)}")
+        print_line(f"units: {', '.join(units)}")
     if pods := found.get("pods"):
-        click.echo(f"pods: {', '.join(pods)}")
+        print_line(f"pods: {', '.join(pods)}")
     if node := found.get("node"):
         print_table("\nnode", NODE_COLUMNS, [node_row(node)])
-        for fault in node["faults"]:
-            click.echo(f"  fault {fault['id']} {fault['level']}" + ("" if fault["confirmed"] else " (unconfirmed)"))
-        for unknown in node["unknown"]:
-            click.echo(f"  chip {unknown['chip']} cannot be seen: {unknown['why']}")
+    print_chain(found["chain"])
     print_holds(_refusals(found))
     print_left_alone(_refusals(found))
     if found["recoveries"]:
         click.secho("\nrecoveries", bold=True)
         for item in found["recoveries"]:
             for line in recovery_story(item):
-                click.echo(line)
+                print_line(line)
     if _fine(found):
         click.echo("nothing is wrong, nothing is refused")

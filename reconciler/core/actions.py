@@ -7,9 +7,9 @@ Refusals are outputs too (`Hold`): every unit and node that is left alone says w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from reconciler.core.objects import ConfigMap, Node, Recovery, RecoverySpec, RecoveryStatus, WorkloadRef
+from reconciler.core.objects import ConfigMap, Node, Owner, Recovery, RecoverySpec, RecoveryStatus, WorkloadRef
 from reconciler.core.state import Record, Wanted
 
 
@@ -221,6 +221,23 @@ class KeepSeparations:
         return "SeparatedDies"
 
 
+@dataclass(frozen=True, slots=True)
+class PublishTable:
+    """Write a service's global rank table, in this resourceVersion only; version None: there is none yet."""
+
+    namespace: str
+    job_id: str
+    version: str | None
+    text: str
+    annotations: Mapping[str, str]
+    owners: tuple[Owner, ...]
+    """The jobs with whose end it is removed."""
+
+    @property
+    def key(self) -> str:
+        return f"RankTable/{self.namespace}/{self.job_id}"
+
+
 BOOKKEEPING = (KeepRecord, SetCondition, WriteLedger, Tell, Prune, KeepSeparations)
 """Actions that touch neither work nor where it may go."""
 
@@ -248,8 +265,23 @@ Action = (
     | ReturnCharge
     | Tell
     | KeepSeparations
+    | PublishTable
     | Prune
 )
+
+
+@dataclass(frozen=True, slots=True)
+class BrakesUsed:
+    """How far the brakes are used once this plan is carried out.
+
+    isolated: nodes newly isolated within the breaker's window; at breaker_limit it is open. restarting: units that
+    still served and restart now. restart_slots: how many may; None = no unit has asked for a slot.
+    """
+
+    isolated: int
+    breaker_limit: int
+    restarting: int
+    restart_slots: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,3 +291,6 @@ class Plan:
     actions: tuple[Action, ...]
     holds: tuple[Hold, ...]
     wake_at: float | None
+    brakes: BrakesUsed | None = None
+    tables: Mapping[str, str] = field(default_factory=dict)
+    """Global rank tables that are right and published, by jobID."""

@@ -12,7 +12,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from reconciler.core import clock
-from reconciler.core.budget import RestartBudget
+from reconciler.core.actions import BrakesUsed
+from reconciler.core.budget import RestartBudget, slots_used
 from reconciler.core.judge import Verdict
 from reconciler.core.objects import Node
 from reconciler.core.policy import share
@@ -66,8 +67,20 @@ class Brakes:
             return None
         if (why := self._open()) is not None:
             return "breaker", why
+        return self._restarts(index).admit(unit)
+
+    def goes_down(self, unit: Unit, index: Index) -> None:
+        """A unit that is dead anyway is restarted: counted for its service."""
+        self._restarts(index).goes_down(unit)
+
+    def _restarts(self, index: Index) -> RestartBudget:
         self._budget = self._budget or RestartBudget(self._state, index)
-        return self._budget.admit(unit)
+        return self._budget
+
+    def used(self) -> BrakesUsed:
+        """How far they are used, this plan's own share included."""
+        restarting, slots = self._budget.used() if self._budget is not None else (slots_used(self._state), None)
+        return BrakesUsed(self._fresh + self._taken, self._limit, restarting, slots)
 
     @cached_property
     def _fresh(self) -> int:

@@ -47,17 +47,27 @@ def _fatal(state: State, pod: Pod, fault: Fault) -> bool:
     return held is None or fault.chip in held
 
 
+def slots_used(state: State) -> int:
+    """Units that still served and are being restarted now."""
+    return sum(r.spec.voluntary for r in state.recoveries.values() if r.status.phase in _HOLDS_A_SLOT)
+
+
 class RestartBudget:
     """The budget of one plan. `admit` counts what it has let pass."""
 
     def __init__(self, state: State, index: Index) -> None:
         self._state, self._index = state, index
         self._admitted: set[str] = set()
+        self._down: set[str] = set()
+
+    def goes_down(self, unit: Unit) -> None:
+        """A unit that is dead anyway is restarted by this plan: none that still serves is taken from its service."""
+        self._down.add(_service(unit.workload.uid, unit.chain, unit.pods))
 
     def admit(self, unit: Unit) -> tuple[str, str] | None:
         """Why this unit, which still serves, is not to be restarted now: (word, sentence); None = it has its slot."""
         service = _service(unit.workload.uid, unit.chain, unit.pods)
-        if not self._unlimited and (service in self._busy or service in self._admitted):
+        if not self._unlimited and (service in self._busy | self._down | self._admitted):
             return "budget", "another instance of its service is being restarted: one at a time"
         used = self._slots_used + len(self._admitted)
         if used >= self._slots:
@@ -66,6 +76,10 @@ class RestartBudget:
             return "min-ready", why
         self._admitted.add(service)
         return None
+
+    def used(self) -> tuple[int, int]:
+        """(slots taken, those that this plan takes included; slots there are)."""
+        return self._slots_used + len(self._admitted), self._slots
 
     @cached_property
     def _unlimited(self) -> bool:
@@ -77,7 +91,7 @@ class RestartBudget:
 
     @cached_property
     def _slots_used(self) -> int:
-        return sum(recovery.spec.voluntary for recovery in self._holders)
+        return slots_used(self._state)
 
     @cached_property
     def _busy(self) -> frozenset[str]:

@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from reconciler.core import clock, holddown
+from reconciler.core import clock, drills, holddown
 from reconciler.core.actions import Plan
 from reconciler.core.judge import Verdict, judge
 from reconciler.core.next_steps import next_of_reason
@@ -103,6 +103,8 @@ def _rule(state: State, fault: Fault, released: Iterable[str]) -> str:
     asks = f"{whence}: taint {rule.taint}, pods {rule.reschedule}"
     if fault.id in released:
         return f"{asks}; forgiven by a person's release of the node"
+    if drills.shadow(fault):
+        return f"{asks}; a shadow drill, so only watched"
     return f"{asks}; by policy only watched" if state.policy.observes(fault) else asks
 
 

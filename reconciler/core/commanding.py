@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator
 
-from reconciler.core import clock
+from reconciler.core import clock, drills
 from reconciler.core.judge import silent_since
 from reconciler.core.objects import Pod
 from reconciler.core.state import State
@@ -36,6 +36,7 @@ def prompt(state: State, now: Instant, sent: Collection[str]) -> Iterator[Comman
     """Commands that something has just happened for; those with an id in `sent` are left out."""
     yield from _rereads(state, now, sent)
     yield from _releases(state, now, sent)
+    yield from drills.commands(state, now, sent)
 
 
 def peer_lists(state: State, now: Instant, sent: Collection[str]) -> Iterator[Command]:
@@ -86,7 +87,7 @@ def _circles(state: State, now: Instant) -> dict[str, dict[str, dict[int, str]]]
 
 def _ports(report: NodeReport) -> dict[int, str]:
     """Ports that should answer: those known to be down would make others look for the fault at home."""
-    down = {fault.chip for fault in report.faults if fault.code in _NO_PORT}
+    down = {fault.chip for fault in report.faults if fault.code in _NO_PORT and not drills.shadow(fault)}
     return {chip.phy: chip.ip for chip in report.chips if chip.ip and chip.phy not in down and is_ipv4(chip.ip)}
 
 

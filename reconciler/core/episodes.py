@@ -117,6 +117,8 @@ def plan_new(state: State, struck: Struck, index: Index, brakes: Brakes, now: In
     if braked is not None:
         yield Hold(unit.id, *braked)
         return
+    if not serves:
+        brakes.goes_down(unit, index)
     action = _open(state, unit, chosen, how, charge, now)
     yield replace(action, spec=msgspec.structs.replace(action.spec, voluntary=serves))
 

@@ -19,10 +19,11 @@ from reconciler.core.objects import ConfigMap, Meta, Node, Owner, Pod, Recovery,
 from reconciler.core.ranktable import is_rings_config
 from reconciler.core.ranktable import read as read_rank_table
 from reconciler.core.rejections import remember
-from reconciler.core.resources import OWNERS, RETRY_LEDGER, RINGS_CONFIG, SCHEDULER_CONFIG, SEPARATED, WATCHED
+from reconciler.core.resources import CLUSTERD, OWNERS, RETRY_LEDGER, RINGS_CONFIG, SCHEDULER_CONFIG, SEPARATED, WATCHED
 from reconciler.core.state import Heard, World
 from reconciler.core.taints import ON_PROBATION
 from reconciler.core.telling import note
+from reconciler.ranktable.schema import is_published
 from shared.model import Instant, NodeReport
 from shared.names import CONTROL_CONFIGMAP, NAMESPACE
 
@@ -47,6 +48,8 @@ _NPU_PLUGIN = "volcano-npu"
 _KEPT_SESSIONS = 64
 """Retired agent sessions remembered per node; more restarts than this within a report's life do not happen."""
 
+PART_OF = "app.kubernetes.io/part-of"
+
 _KEPT_BURIED = 10_000
 """Objects that have gone of late; an answer of ours is overtaken by seconds, not by so many deletions."""
 
@@ -69,7 +72,7 @@ def _named(obj: Any, kind: str) -> Any:
     """The object as it is kept. Items of a list of built-in kinds carry neither kind nor apiVersion: the row of the
     kind says both."""
     if isinstance(obj, RingsConfig):
-        return read_rank_table(obj)
+        return obj if is_published(obj.metadata.name) else read_rank_table(obj)
     if isinstance(obj, Owner):
         if not obj.kind:
             obj = msgspec.structs.replace(obj, kind=kind, api_version=_API_VERSIONS.get(kind, ""))
@@ -79,16 +82,22 @@ def _named(obj: Any, kind: str) -> Any:
 
 
 def _concerns(obj: Any) -> bool:
-    """Of the ConfigMaps that carry a job's id only its rank table is kept."""
-    return not isinstance(obj, RingsConfig) or is_rings_config(obj.metadata.name)
+    """Of the ConfigMaps that carry a job's id only rank tables are kept."""
+    name = obj.metadata.name
+    return not isinstance(obj, RingsConfig) or is_rings_config(name) or is_published(name)
+
+
+def _stand_in(service: Any) -> bool:
+    """Whether it is the Service under which the warden itself serves rank tables, in ClusterD's name."""
+    return bool(service.metadata.labels.get(PART_OF) == "npu-warden")
 
 
 def _version(meta: Meta) -> int:
     return int(meta.resource_version) if meta.resource_version.isdigit() else 0
 
 
-def _table(world: World, kind: str) -> tuple[dict[str, Any], bool] | None:
-    """The table of a kind and whether it is keyed by UID (else by `namespace/name`)."""
+def _table(world: World, kind: str, name: str = "") -> tuple[dict[str, Any], bool] | None:
+    """The table of a kind and whether it is keyed by UID (else by `namespace/name`). name: of the object."""
     if kind == "Node":
         return world.nodes, False
     if kind == "Pod":
@@ -98,7 +107,7 @@ def _table(world: World, kind: str) -> tuple[dict[str, Any], bool] | None:
     if kind == "Recovery":
         return world.recoveries, False
     if kind == RINGS_CONFIG.kind:
-        return world.rank_tables, False
+        return (world.published if is_published(name) else world.rank_tables), False
     if kind in _OWNER_KINDS:
         return world.owners, True
     return None
@@ -113,7 +122,10 @@ def observe(world: World, kind: str, change: str, raw: dict[str, Any] | bytes) -
     if isinstance(obj, ConfigMap):
         _config(world, kind, None if change == "gone" else obj)
         return
-    found = _table(world, kind)
+    if kind == CLUSTERD.kind:
+        world.clusterd = change != "gone" and not _stand_in(obj)
+        return
+    found = _table(world, kind, obj.metadata.name)
     if found is None or not _concerns(obj):
         return
     table, by_uid = found
@@ -141,6 +153,11 @@ def replace_all(world: World, kind: str, raws: Iterable[dict[str, Any] | bytes])
     if _TYPES.get(kind) is ConfigMap:
         _config(world, kind, next((o for o in objects if isinstance(o, ConfigMap)), None))
         return
+    if kind == CLUSTERD.kind:
+        world.clusterd = any(not _stand_in(obj) for obj in objects)
+        return
+    if kind == RINGS_CONFIG.kind:
+        world.published.clear()
     found = _table(world, kind)
     if found is None:
         return
@@ -152,6 +169,10 @@ def replace_all(world: World, kind: str, raws: Iterable[dict[str, Any] | bytes])
     else:
         table.clear()
     for obj in filter(_concerns, objects):
+        if kind == RINGS_CONFIG.kind and is_published(obj.metadata.name):
+            table = world.published
+        elif kind == RINGS_CONFIG.kind:
+            table = world.rank_tables
         table[obj.metadata.uid if by_uid else obj.metadata.key] = _named(obj, kind)
         if isinstance(obj, Pod):
             remember(world.memory, obj)

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 import msgspec
 
-from reconciler.core import clock, devices, holddown
+from reconciler.core import clock, devices, drills, holddown
 from reconciler.core.actions import Action, Hold, Isolate, KeepRecord, Release, SetCondition
 from reconciler.core.brakes import Brakes
 from reconciler.core.judge import Verdict, condition_of
 from reconciler.core.objects import Node
+from reconciler.core.rejections import CODE as REJECTS_PODS
 from reconciler.core.state import Record, State, Wanted
 from reconciler.core.taints import MANUAL, NODE_DEAD, ON_PROBATION, current_want, record_of
 from shared.model import FaultLevel, Instant
@@ -28,7 +29,8 @@ def plan_node(
     for fault in verdict.observed:
         rule = state.policy.rule(fault.level)
         would = f"{fault.id} ({fault.level.value}): taint {rule.taint}, pods {rule.reschedule}"
-        yield Hold(verdict.node, "observe-only", f"by policy only watched: {would}")
+        whose = "a shadow drill" if drills.shadow(fault) else "by policy"
+        yield Hold(verdict.node, "observe-only", f"{whose} only watched: {would}")
     yield from _taint(state, verdict, node, brakes, now, alarm)
     yield from _condition(state, verdict, node)
 
@@ -58,7 +60,7 @@ def _taint(
 
 def _released_by_hand(state: State, verdict: Verdict, node: Node, now: Instant) -> Release:
     """A person gives the node back: no hold-down, and what is open now does not isolate it again."""
-    open_now = tuple(sorted(_open_ids(state, verdict.node)))
+    open_now = tuple(sorted(_open_ids(state, verdict, node)))
     record = None
     if open_now:
         session = _session(verdict.node, node.metadata.uid, now)
@@ -67,11 +69,20 @@ def _released_by_hand(state: State, verdict: Verdict, node: Node, now: Instant) 
     return Release(node, why, record, by_hand=True)
 
 
-def _open_ids(state: State, name: str) -> list[str]:
-    """What a person's release of the node forgives: its open faults, and its dies that are listed as separated."""
-    heard = state.heard.get(name)
-    faults = [fault.id for fault in heard.report.faults] if heard is not None else []
-    return [*faults, *(one.id for one in state.separations.get(name, ()))]
+def _open_ids(state: State, verdict: Verdict, node: Node) -> list[str]:
+    """What a person's release of the node forgives: whatever isolates it now.
+
+    Its open faults, its dies that are listed as separated, that it is dead, that its kubelet turns pods away.
+    """
+    heard, record = state.heard.get(verdict.node), record_of(node)
+    found = [fault.id for fault in heard.report.faults] if heard is not None else []
+    found += [one.id for one in state.separations.get(verdict.node, ())]
+    forgiven_before = record is not None and NODE_DEAD in record.released and not node.ready
+    if verdict.dead or forgiven_before:
+        found.append(NODE_DEAD)
+    if verdict.turned_away:
+        found.append(REJECTS_PODS)
+    return found
 
 
 def _forgiving(state: State, verdict: Verdict, node: Node) -> Record | None:
@@ -79,7 +90,7 @@ def _forgiving(state: State, verdict: Verdict, node: Node) -> Record | None:
     record, heard = record_of(node), state.heard.get(verdict.node)
     if record is None or heard is None:
         return record
-    still = tuple(open_id for open_id in _open_ids(state, verdict.node) if open_id in record.released)
+    still = tuple(open_id for open_id in _open_ids(state, verdict, node) if open_id in record.released)
     return msgspec.structs.replace(record, released=still, reasons=(), hold_until=None) if still else None
 
 

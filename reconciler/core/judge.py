@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from reconciler.core import drills
 from reconciler.core.devices import withdrawn
 from reconciler.core.objects import Node
 from reconciler.core.rejections import CODE as REJECTS_PODS
@@ -82,8 +83,9 @@ def judge(state: State, name: str, now: Instant) -> Verdict:
     dead, storm = _dead(state, name, node, lost, now)
     record = record_of(node) if node is not None else None
     forgiven = record.released if record is not None else ()
-    standing = [fault for fault in heard.report.faults if fault.id not in forgiven] if heard else []
-    faults = tuple(fault for fault in standing if not state.policy.observes(fault))
+    dead = dead and NODE_DEAD not in forgiven
+    standing = [fault for fault in drills.standing(state, name, now) if fault.id not in forgiven]
+    faults = tuple(fault for fault in standing if not (state.policy.observes(fault) or drills.shadow(fault)))
     opted_out = node is not None and node.metadata.labels.get(OPT_OUT_LABEL) == "true"
 
     softened = _softened(state, node, faults)
@@ -101,7 +103,7 @@ def judge(state: State, name: str, now: Instant) -> Verdict:
             effect = "PreferNoSchedule" if fault.chip != NODE and fault.level.value in softened else rule.taint
             candidates.append((want(effect, fault.level.value), f"{fault.level.value} {fault.id}"))
     turned_away = () if state.policy.observes_code(REJECTS_PODS) else rejected(state, name, now.mono)
-    if turned_away and (rule := state.policy.rule(_REJECTS_LEVEL)).taint != "none":
+    if turned_away and REJECTS_PODS not in forgiven and (rule := state.policy.rule(_REJECTS_LEVEL)).taint != "none":
         reason = f"{_REJECTS_LEVEL.value} {REJECTS_PODS}: the kubelet turned away {', '.join(few(turned_away))}"
         candidates.append((want(rule.taint, _REJECTS_LEVEL.value), reason))
     candidates.sort(key=lambda pair: (-pair[0].rank, pair[1]))
@@ -116,7 +118,7 @@ def judge(state: State, name: str, now: Instant) -> Verdict:
         reasons=few([text for _, text in candidates]),
         faults=faults,
         turned_away=turned_away,
-        observed=tuple(fault for fault in standing if state.policy.observes(fault)),
+        observed=tuple(fault for fault in standing if state.policy.observes(fault) or drills.shadow(fault)),
         maintenance=_maintenance(state, name, node),
         softened=softened,
         separated=separated,
@@ -178,7 +180,8 @@ def condition_of(verdict: Verdict, heard: Heard | None) -> tuple[str, str, str] 
         return "Unknown", "AgentSilent", "no report from the agent: neither healthy nor faulty, taints stay"
     if heard is None:
         return None
-    bad = [f for f in heard.report.faults if f.level >= FaultLevel.RESTART_REQUEST or f.code == CODE_MONITOR_BLIND]
+    open_ = [fault for fault in heard.report.faults if fault.origin != "drill" or fault in verdict.faults]
+    bad = [f for f in open_ if f.level >= FaultLevel.RESTART_REQUEST or f.code == CODE_MONITOR_BLIND]
     if bad:
         worst = max(bad, key=lambda f: f.level)
         return "False", worst.level.value, ", ".join(sorted(f.id for f in bad))[:1024]

@@ -22,6 +22,7 @@ _BY_ITSELF = {
     "chip-not-used": "nothing: these pods are well",
     "owner-deleted": "nothing: nobody wants the pods back",
     "rollout": "nothing: the controller replaces the pods itself",
+    "global-table": "goes on when what the message names is there; until then the last table stays",
     "escalated": "the job's own recovery goes on from here",
     "new-fault": "the next recovery of this unit goes on from here",
 }
@@ -40,6 +41,7 @@ _BY_A_PERSON = {
     "common-cause": "nothing until a person has looked; `npu-warden isolate` still works",
     "paused": "goes on after `npu-warden resume`",
     "observe-only": "nothing while policy.toml only watches this",
+    "deploy-server": "nothing until its rings-config has exactly one group and server",
     "opt-out": "nothing until the node's label npuwarden.io/opt-out is removed",
     "no-owner": "nothing: give the pod a controller of a supported kind",
     "owner-terminal": "nothing until the job is re-created: its operator makes no pods any more",

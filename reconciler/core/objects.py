@@ -244,10 +244,12 @@ class ConfigMap(_K8s, frozen=True):
 
 class RingsData(_K8s, frozen=True):
     hccl_json: str = msgspec.field(name="hccl.json", default="")
+    global_ranktable: str = msgspec.field(name="global_ranktable.json", default="")
 
 
 class RingsConfig(_K8s, frozen=True):
-    """The ConfigMap `rings-config-<job>` into which ascend-operator writes the job's rank table."""
+    """The ConfigMap `rings-config-<job>` into which ascend-operator writes the job's rank table; or the warden's own
+    `npuwarden-ranktable-<jobID>` with that of the whole service."""
 
     metadata: Meta
     data: RingsData | None = None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from reconciler.core.actions import BOOKKEEPING, Action, Hold, Plan
 from reconciler.core.brakes import Brakes
+from reconciler.core.budget import dead_anyway
 from reconciler.core.clock import Alarm
 from reconciler.core.deleting import rationed
 from reconciler.core.episodes import open_of, plan_escalated, plan_new, strike, struck_of
@@ -16,6 +17,7 @@ from reconciler.core.judge import Verdict, judge, silent_since
 from reconciler.core.ledger import plan_ledger
 from reconciler.core.precedence import rank_of_recovery, rank_of_unit
 from reconciler.core.progress import plan_open
+from reconciler.core.publishing import current, plan_tables
 from reconciler.core.retention import plan_retention
 from reconciler.core.separations import plan_separations
 from reconciler.core.state import State
@@ -49,11 +51,14 @@ def plan(state: State, now: Instant) -> Plan:
         larger = opened.get(opened[key].spec.unit)
         out += plan_open(state, opened[key], struck_of(key, struck), larger, verdicts, index, now, alarm)
     out += plan_escalated(state, opened, index, now)
-    for key in sorted(struck.keys() - opened.keys(), key=lambda key: rank_of_unit(struck[key].unit)):
+    # What is dead anyway goes first: nothing that serves is then taken from the same service.
+    dead = {key for key, unit in struck.items() if dead_anyway(state, verdicts, unit.unit)}
+    for key in sorted(struck.keys() - opened.keys(), key=lambda key: (key not in dead, rank_of_unit(struck[key].unit))):
         if struck[key].unit.id not in opened:
             out += plan_new(state, struck[key], index, brakes, now)
 
     out += plan_retention(state)
+    out += plan_tables(state)
     out = list(rationed(state, out, alarm))
     _ring(state, verdicts, now, alarm)
     holds = tuple(item for item in out if isinstance(item, Hold))
@@ -62,7 +67,7 @@ def plan(state: State, now: Instant) -> Plan:
         acting = [action for action in actions if not isinstance(action, BOOKKEEPING)]
         holds += tuple(Hold(a.key, "observe-only", f"would do: {type(a).__name__}") for a in acting)
         actions = ()
-    return Plan(actions, holds, alarm.at)
+    return Plan(actions, holds, alarm.at, brakes.used(), current(state))
 
 
 def _ring(state: State, verdicts: dict[str, Verdict], now: Instant, alarm: Alarm) -> None:

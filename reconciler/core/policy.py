@@ -65,6 +65,12 @@ class Domains(_Table, frozen=True):
     labels: tuple[str, ...] = ("topology.kubernetes.io/rack", "npuwarden.io/switch")
 
 
+class RankTables(_Table, frozen=True):
+    """Whether the warden makes and serves the global rank tables of MindIE services; auto: where ClusterD does not."""
+
+    serve: Literal["auto", "on", "off"] = "auto"
+
+
 class LevelRule(_Table, frozen=True):
     """What a level does: to new work on the node, and to the pods on the chip."""
 
@@ -109,6 +115,7 @@ class Policy(_Table, frozen=True):
     common_cause: CommonCause = CommonCause()
     domains: Domains = Domains()
     observe: Observe = Observe()
+    ranktable: RankTables = RankTables()
     levels: dict[FaultLevel, LevelOverride] = {}
 
     def observes(self, fault: Fault) -> bool:

@@ -10,11 +10,13 @@ from reconciler.core import clock
 from reconciler.core.actions import Action, Hold, Progress
 from reconciler.core.episode import Episode
 from reconciler.core.objects import Condition, Target
+from reconciler.core.publishing import publication_of
 from reconciler.core.ranktable import OWNER_KIND, PATIENCE_S, PREFIX, RankTable, unlabelled, verify
 from reconciler.core.replacements import Replacements
 
-UNVERIFIED, UNLABELLED = "RankTableUnverified", "RankTableUnlabelled"
-"""Conditions of a Recovered recovery: the table was waited for in vain; ClusterD cannot use it."""
+UNVERIFIED, UNLABELLED, PUBLISHED = "RankTableUnverified", "RankTableUnlabelled", "RankTablePublished"
+"""Conditions of a Recovered recovery: the table was waited for in vain; ClusterD cannot use it; the service's table,
+which the warden makes, lists the new pods."""
 
 
 def proven(episode: Episode, new: Replacements, times: Mapping[str, str | None]) -> Iterator[Action | Hold]:
@@ -24,9 +26,9 @@ def proven(episode: Episode, new: Replacements, times: Mapping[str, str | None])
     conditions = [c for c in status.conditions if c.type != "Overdue"]
     message = f"all {len(new.pods)} pods are Ready"
     table = rank_table_of(episode)
+    controller = episode.spec.controller.uid if episode.spec.controller is not None else ""
+    pods = [pod for pod in episode.index.by_controller.get(controller, ()) if not pod.terminating]
     if table is not None:
-        controller = episode.spec.controller.uid if episode.spec.controller is not None else ""
-        pods = [pod for pod in episode.index.by_controller.get(controller, ()) if not pod.terminating]
         check = verify(table, pods)
         if check.verdict != "complete":
             left_s = PATIENCE_S[check.verdict] - (now.wall - (clock.parse(ready) or now.wall))
@@ -38,6 +40,14 @@ def proven(episode: Episode, new: Replacements, times: Mapping[str, str | None])
             message = f"{message}; not verified: {check.message}"
         if (why := unlabelled(table)) is not None:
             conditions.append(_condition(episode, UNLABELLED, "labels", why))
+    if (published := publication_of(episode.state, episode.state.owners.get(controller), pods)) is not None:
+        left_s = PATIENCE_S["stale"] - (now.wall - (clock.parse(ready) or now.wall))
+        if not published.done and left_s > 0:
+            episode.alarm.ring(now.mono + left_s)
+            yield from _waits(episode, f"{message}; {published.message}", {**times, "ready": ready})
+            return
+        kind, reason = (PUBLISHED, "Published") if published.done else (UNVERIFIED, "unpublished")
+        conditions.append(_condition(episode, kind, reason, published.message))
     progress = episode.to("Recovered", reason="", message=message, **{**times, "ready": ready})
     done = tuple(Target(p.metadata.name, p.metadata.uid, p.node) for p in new.pods)
     finished = msgspec.structs.replace(progress.status, replacements=done, conditions=tuple(conditions))

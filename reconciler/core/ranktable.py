@@ -25,8 +25,47 @@ PATIENCE_S = {"stale": 600.0, "empty": 60.0}
 """How long the operator is given from the moment all pods are Ready: to replace an old list, to write a first one."""
 
 
-class RankTable(msgspec.Struct, frozen=True):
-    """What is kept of the ConfigMap. addresses: of the listed servers, "" for one that has none.
+class Device(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One chip of a server. rank_id: its rank in the job. super_device_id: on A3 only."""
+
+    device_id: str | int = ""
+    device_ip: str = ""
+    rank_id: str | int = ""
+    super_device_id: str | int = ""
+
+
+class Server(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One pod. Its own address is under one of two names, that of its host may be server_id alone."""
+
+    container_ip: str = ""
+    server_ip: str = ""
+    server_id: str = ""
+    host_ip: str = ""
+    hardware_type: str = ""
+    device: tuple[Device, ...] | None = None
+
+    @property
+    def address(self) -> str:
+        return self.container_ip or self.server_ip
+
+    @property
+    def host(self) -> str:
+        return self.host_ip or self.server_id
+
+
+class ServerRef(msgspec.Struct, frozen=True):
+    server_id: str = ""
+
+
+class SuperPod(msgspec.Struct, frozen=True):
+    """Which servers of the job are in one super pod (version 1.2, A3)."""
+
+    super_pod_id: str | int = ""
+    server_list: tuple[ServerRef, ...] | None = None
+
+
+class RankTable(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is kept of the ConfigMap.
 
     status: initializing | completed, as the operator writes it. problem: why the text is no table, "" when it is one.
     """
@@ -34,19 +73,21 @@ class RankTable(msgspec.Struct, frozen=True):
     metadata: Meta
     status: str = ""
     server_count: str = ""
-    addresses: tuple[str, ...] = ()
+    servers: tuple[Server, ...] = ()
+    super_pods: tuple[SuperPod, ...] = ()
     problem: str = ""
 
-
-class _Server(msgspec.Struct):
-    container_ip: str = ""
-    server_ip: str = ""
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Of the listed servers, "" for one that has none."""
+        return tuple(server.address for server in self.servers)
 
 
 class _Hccl(msgspec.Struct):
     status: str = ""
     server_count: str | int = ""
-    server_list: list[_Server] | None = None
+    server_list: tuple[Server, ...] | None = None
+    super_pod_list: tuple[SuperPod, ...] | None = None
 
 
 _hccl = msgspec.json.Decoder(_Hccl)
@@ -58,7 +99,7 @@ def is_rings_config(name: str) -> bool:
 
 
 def read(config: RingsConfig) -> RankTable:
-    """Keep what is verified: a table of a hundred servers is 80 KiB of text."""
+    """Keep what is verified and passed on: the annotations repeat the whole text."""
     meta = msgspec.structs.replace(config.metadata, annotations={})
     text = config.data.hccl_json if config.data is not None else ""
     if not text:
@@ -67,9 +108,7 @@ def read(config: RingsConfig) -> RankTable:
         hccl = _hccl.decode(text)
     except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
         return RankTable(meta, problem=str(exc))
-    servers = hccl.server_list or []
-    addresses = tuple(server.container_ip or server.server_ip for server in servers)
-    return RankTable(meta, hccl.status, str(hccl.server_count), addresses)
+    return RankTable(meta, hccl.status, str(hccl.server_count), hccl.server_list or (), hccl.super_pod_list or ())
 
 
 @dataclass(frozen=True, slots=True)

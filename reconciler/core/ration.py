@@ -1,4 +1,4 @@
-"""The deletes of the last minute, counted from the cluster: a new leader goes on with the ration of the one before it."""
+"""The deletes of the last minute, counted from the cluster: a new leader goes on with its predecessor's ration."""
 
 from __future__ import annotations
 

@@ -23,6 +23,7 @@ TOLD = frozenset(
         "min-ready",
         "common-cause",
         "breaker",
+        "deploy-server",
     }
 )
 """Refusals that stay until somebody does something. What only waits, or was asked for, is no Event."""

@@ -100,6 +100,17 @@ SEPARATED = Resource(
     name=SEPARATED_CONFIGMAP,
 )
 
+CLUSTERD = Resource(
+    # A kind of its own for us: where this Service stands, ClusterD makes and serves the global rank tables.
+    "ClusterDService",
+    "",
+    "v1",
+    "services",
+    optional=True,
+    namespace="mindx-dl",
+    name="clusterd-grpc-svc",
+)
+
 OWNERS = (
     Resource("AscendJob", "mindxdl.gitee.com", "v1", "ascendjobs", optional=True),
     Resource("StormService", "orchestration.aibrix.ai", "v1alpha1", "stormservices", optional=True),
@@ -116,7 +127,10 @@ OWNERS = (
     Resource("Job", "batch.volcano.sh", "v1alpha1", "jobs", optional=True),
 )
 
-WATCHED = (NODE, POD, RECOVERY, CONTROL, SEPARATED, SCHEDULER_CONFIG, RETRY_LEDGER, RINGS_CONFIG, POD_GROUP, *OWNERS)
+WATCHED = (
+    *(NODE, POD, RECOVERY, CONTROL, SEPARATED, SCHEDULER_CONFIG, RETRY_LEDGER, RINGS_CONFIG, CLUSTERD, POD_GROUP),
+    *OWNERS,
+)
 
 _BY_KIND = {(r.api_version, r.kind): r for r in (*WATCHED, EVENT)}
 

@@ -41,7 +41,7 @@ def _reported(state: State) -> dict[str, Separation]:
     """By die, what the reports show separated and nobody has released."""
     found: dict[str, Separation] = {}
     for name, heard in state.heard.items():
-        manual = [f for f in heard.report.faults if f.level is _LEVEL and not state.policy.observes(f)]
+        manual = [fault for fault in heard.report.faults if fault.level is _LEVEL and _counts(state, fault)]
         node = state.nodes.get(name)
         if not manual or node is None or RELEASE_ANNOTATION in node.metadata.annotations:
             continue
@@ -55,6 +55,11 @@ def _reported(state: State) -> dict[str, Separation]:
             if faults and die is not None:
                 found[die] = _entry(name, chip.phy, faults)
     return found
+
+
+def _counts(state: State, fault: Fault) -> bool:
+    """No drill outlives itself in the list, whatever its effect."""
+    return fault.origin != "drill" and not state.policy.observes(fault)
 
 
 def _entry(node: str, chip: int, faults: list[Fault]) -> Separation:

@@ -10,14 +10,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from reconciler.core.objects import ConfigMap, Node, Owner, Pod, Recovery
+from reconciler.core.objects import ConfigMap, Node, Owner, Pod, Recovery, RingsConfig
 from reconciler.core.policy import Policy
 from reconciler.core.ranktable import RankTable
 from reconciler.core.separated import Separated, by_node
 from shared.model import NodeReport
+
+if TYPE_CHECKING:
+    from reconciler.ranktable.services import Service
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +46,9 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
 
     session: id of this isolation, new each time the node is isolated afresh. by: warden | operator | maintenance (a
     node that was cordoned before it went NotReady). hold_until: set while the faults are gone and the hold-down runs.
-    released: ids of faults that were open when a person released the node; they isolate it no more until they have
-    gone and come back. flaps: how often its fault came back within the hold-down. boot: the boot in which a fault of
+    released: ids of faults that were open when a person released the node (NodeDead and NW-NODE-REJECTS-PODS
+    too); they isolate it no more until they have gone and come back.
+    flaps: how often its fault came back within the hold-down. boot: the boot in which a fault of
     SeparateNPU or above was last seen. probation_until: new work is asked to stay away until then.
     """
 
@@ -112,6 +117,7 @@ class State:
 
     nodes by name; pods, groups and recoveries by `namespace/name`; owners by UID (every controller kind we watch).
     rank_tables: the ConfigMaps `rings-config-<job>`, by `namespace/name`.
+    published: the ConfigMaps `npuwarden-ranktable-<jobID>`, by `namespace/name`. clusterd: its Service stands.
     kinds: the owner kinds this cluster serves; a pod owned by a kind that is absent here has an unknown owner.
     reports_ok: reports can be read at all. When False, silence says nothing about any node.
     watch_ok: no watch is older than 60 s. When False, nothing is deleted.
@@ -141,6 +147,8 @@ class State:
     ledger: ConfigMap | None = None
     separated: ConfigMap | None = None
     rank_tables: Mapping[str, RankTable] = field(default_factory=dict)
+    published: Mapping[str, RingsConfig] = field(default_factory=dict)
+    clusterd: bool = False
     kinds: frozenset[str] = frozenset()
     network_codes: frozenset[str] = frozenset()
 
@@ -149,6 +157,13 @@ class State:
         """The dies that are separated for good, by the node that shows them."""
         data = self.separated.data if self.separated is not None else None
         return by_node(data, {name: heard.report for name, heard in self.heard.items()}) if data else {}
+
+    @cached_property
+    def services(self) -> Mapping[str, Service]:
+        """The services with global rank tables, by `namespace/name` of the ConfigMap that each is published in."""
+        from reconciler.ranktable.services import services_of  # it reads jobs as their plugin does, which needs State
+
+        return services_of(self)
 
 
 @dataclass
@@ -173,6 +188,8 @@ class World:
     ledger: ConfigMap | None = None
     separated: ConfigMap | None = None
     rank_tables: dict[str, RankTable] = field(default_factory=dict)
+    published: dict[str, RingsConfig] = field(default_factory=dict)
+    clusterd: bool = False
     kinds: set[str] = field(default_factory=set)
     network_codes: frozenset[str] = frozenset()
     rejected_reports: dict[str, int] = field(default_factory=dict)
@@ -200,6 +217,8 @@ class World:
             ledger=self.ledger,
             separated=self.separated,
             rank_tables=MappingProxyType(dict(self.rank_tables)),
+            published=MappingProxyType(dict(self.published)),
+            clusterd=self.clusterd,
             kinds=frozenset(self.kinds),
             network_codes=self.network_codes,
         )

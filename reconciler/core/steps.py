@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from reconciler.core import delete_steps, hand_over_steps, ledger_steps, node_steps, recovery_steps, separation_steps
+from reconciler.core import (
+    delete_steps,
+    hand_over_steps,
+    ledger_steps,
+    node_steps,
+    publishing_steps,
+    recovery_steps,
+    separation_steps,
+)
 from reconciler.core.actions import (
     Action,
     Claim,
@@ -14,6 +22,7 @@ from reconciler.core.actions import (
     OpenRecovery,
     Progress,
     Prune,
+    PublishTable,
     Release,
     ReturnCharge,
     SetCondition,
@@ -45,6 +54,8 @@ def steps_for(action: Action, holder: str, now: Instant) -> Step:
             return ledger_steps.write_ledger(action)
         case KeepSeparations():
             return separation_steps.keep_separations(action)
+        case PublishTable():
+            return publishing_steps.publish_table(action)
         case ReturnCharge():
             return recovery_steps.return_charge(action, now)
         case Tell():

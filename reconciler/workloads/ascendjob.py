@@ -32,7 +32,7 @@ class AscendJob:
             return orphan(pod)
         pods = tuple(index.by_controller.get(job.metadata.uid, ()))
         blocked, rounds_left = self.ended(job) or _out_of_rounds(job, pods), _rounds_left(job, pods)
-        whole = whole_job(job, index, size=_replicas(job), blocked=blocked, rounds_left=rounds_left)
+        whole = whole_job(job, index, size=replicas(job), blocked=blocked, rounds_left=rounds_left)
         if job.metadata.labels.get("app") in ACTIVE_STANDBY and label_values(whole, index, POD_RESCHEDULING) == {"on"}:
             blocked = self.ended(job) or _out_of_rounds(job, (pod,))
             return replace(
@@ -63,7 +63,8 @@ class AscendJob:
         return None
 
 
-def _replicas(job: Owner) -> int:
+def replicas(job: Owner) -> int:
+    """Pods that the job has when it is whole, 0 when its spec does not say."""
     specs = job.spec.get("replicaSpecs")
     if not isinstance(specs, dict):
         return 0

@@ -31,8 +31,8 @@ START_S = 40  # a loaded machine imports slowly
 
 
 class AgentProcess:
-    """``library=False``: the agent has the tools alone. ``tools=False``: not even those. ``defaults``: it polls and
-    reports as seldom as on a real host, not as often as a test wants."""
+    """``library=False``: the agent has the tools alone; ``dcmi``: it looks for the library there. ``tools=False``: not
+    even those. ``defaults``: it polls and reports as seldom as on a real host, not as often as a test wants."""
 
     def __init__(
         self,
@@ -44,6 +44,7 @@ class AgentProcess:
         tools: bool = True,
         hccn: bool = False,
         kmsg: Path | None = None,
+        dcmi: Path | None = None,
         chips_s: float = 1.0,
         heartbeat_s: float = 2.0,
         defaults: bool = False,
@@ -69,7 +70,7 @@ url = "{redis_url}"
 [http]
 listen = "127.0.0.1:{self.port}"
 [paths]
-dcmi = "{host.library if library else nothing}"
+dcmi = "{dcmi or (host.library if library else nothing)}"
 npu_smi = "{host.npu_smi if tools else nothing}"
 hccn_tool = "{host.hccn_tool if hccn else nothing}"
 state_dir = "{self.state_dir}"
@@ -92,6 +93,15 @@ kmsg = "{kmsg or nothing}"
     @property
     def log(self) -> str:
         return self._process.log.read_text()
+
+    @property
+    def running(self) -> bool:
+        return self._process.running
+
+    @property
+    def code(self) -> int | None:
+        """With which it has ended; None while it runs."""
+        return self._process.code
 
     @property
     def pids(self) -> list[int]:

@@ -14,7 +14,7 @@ from shared.commands import (
     COMMAND_FIELD,
     Body,
     Command,
-    DrillStop,
+    DrillStart,
     Peer,
     Peers,
     ReleaseSeparation,
@@ -101,9 +101,9 @@ def test_a_released_separation_is_released_once_and_drills_are_refused(
     host.recover(3, TWICE)
     ask = Asking(redis_server)
     ask(ReleaseSeparation(4, TWICE, "the wrong chip"))
-    ask(DrillStop("d"))
+    ask(DrillStart("d", 99, TWICE, ttl_s=60))
     wait_until("both are refused", lambda: agent.log.count("is refused") == 2)
-    assert "not supported by this agent version" in agent.log
+    assert "no chip 99" in agent.log
     assert not released(agent)
     ask(ReleaseSeparation(3, TWICE, "swapped"))
     before = agent.until("it is released", lambda report: not report.faults).session

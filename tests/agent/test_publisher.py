@@ -154,6 +154,7 @@ async def test_a_redis_that_accepts_and_never_answers_is_a_time_out(tmp_path: Pa
         await dumb.change(1)
         async with asyncio.timeout(5):
             assert not await dumb.publisher.send()
+        assert "no answer within 0.3 s" in (dumb.publisher.problem or ""), "an error without words helps nobody"
     finally:
         await dumb.close()
         server.close()

@@ -3,7 +3,7 @@
 Every round breaks the chip under the same instance and measures until the instance serves again, on the real control
 plane: with the leader left alone, told to stop while a standby waits (a rollout: the lease is given back), and killed
 and started again within its pod (nobody gives the lease back). The cost is the median over that of the rounds left
-alone. The kubelet's own second before it starts a container again is not in it.
+alone. The kubelet's own second before it starts a container again is not in it; bytecode is compiled, as in an image.
 """
 
 from __future__ import annotations

@@ -137,13 +137,18 @@ class ControlPlane:
         crt, key = self._authority.sign(file_name, subject)
         return self._write_kubeconfig(file_name, {"client-certificate": str(crt), "client-key": str(key)})
 
-    def token_for(self, namespace: str, service_account: str) -> str:
-        """A bearer token of an existing service account, good for an hour, as TokenReview sees it in production."""
+    def kubeconfig_of(self, namespace: str, service_account: str) -> Path:
+        """A kubeconfig with a token of an existing service account, as its pods have it."""
+        token = self.token_for(namespace, service_account, hours=12)  # a run on a slow machine takes its time
+        return self._write_kubeconfig(f"{namespace}-{service_account}", {"token": token})
+
+    def token_for(self, namespace: str, service_account: str, *, hours: int = 1) -> str:
+        """A bearer token of an existing service account, as TokenReview sees it in production."""
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{service_account}/token"
         request = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenRequest",
-            "spec": {"expirationSeconds": 3600},
+            "spec": {"expirationSeconds": 3600 * hours},
         }
         token: str = self.api.post(path, request)["status"]["token"]
         return token

@@ -1,6 +1,7 @@
 """A reconciler's real HTTP API in a thread, answering from a state a test sets up, and the command line to ask it."""
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -95,14 +96,14 @@ def replica() -> Replica:
     return made
 
 
-@pytest.fixture
-def url(replica: Replica) -> Iterator[str]:
-    """The API of `replica`, served on a free port."""
+@contextlib.contextmanager
+def served(replica: Replica, address: str) -> Iterator[int]:
+    """The API of `replica` on a free port of this address, in a thread of its own."""
     port: list[int] = []
     started, loop, done = threading.Event(), asyncio.new_event_loop(), asyncio.Event()
 
     async def serve() -> None:
-        async with serving(application(replica), "127.0.0.1:0") as chosen:
+        async with serving(application(replica), f"{address}:0") as chosen:
             port.append(chosen)
             started.set()
             await done.wait()
@@ -110,10 +111,19 @@ def url(replica: Replica) -> Iterator[str]:
     thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
     thread.start()
     assert started.wait(10), "the API did not start"
-    yield f"http://127.0.0.1:{port[0]}"
-    loop.call_soon_threadsafe(done.set)
-    thread.join(10)
-    loop.close()
+    try:
+        yield port[0]
+    finally:
+        loop.call_soon_threadsafe(done.set)
+        thread.join(10)
+        loop.close()
+
+
+@pytest.fixture
+def url(replica: Replica) -> Iterator[str]:
+    """The API of `replica`, served on a free port."""
+    with served(replica, "127.0.0.1") as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 Run = Callable[..., Result]

@@ -200,6 +200,14 @@ def refuse(replica: Replica) -> None:
     replica.refused = "/etc/policy.toml: [isolate]"
 
 
+def without_redis(replica: Replica) -> None:
+    replica.world.reports_ok = False
+
+
+def without_kubernetes(replica: Replica) -> None:
+    replica.world.watch_ok = False
+
+
 @pytest.mark.parametrize(
     ("keep", "line", "code", "key"),
     [
@@ -211,6 +219,8 @@ def refuse(replica: Replica) -> None:
             1,
             ("policy_error", "/etc/policy.toml: [isolate]"),
         ),
+        (without_redis, "REDIS CANNOT BE READ: ", 1, ("reports_ok", False)),
+        (without_kubernetes, "THE API SERVER IS NOT HEARD: ", 1, ("watch_ok", False)),
     ],
 )
 def test_a_warden_that_is_kept_from_acting_says_so_first(

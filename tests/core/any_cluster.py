@@ -34,14 +34,15 @@ class Wanted:
 class Group:
     """Pods that restart together, by name.
 
-    allowed: its labels allow a restart. limit: retries it has, 0 where its controller replaces what fails. whole: all
-    pods of the job that may have to follow.
+    allowed: its labels allow a restart. limit: retries it has, 0 where mends_itself: its controller replaces what
+    fails. whole: all pods of the job that may have to follow.
     """
 
     name: str
     pods: tuple[str, ...]
     allowed: bool
     limit: int
+    mends_itself: bool
     whole: tuple[str, ...] = ()
 
 
@@ -60,7 +61,7 @@ def wanted(kinds: tuple[str, ...] = KINDS) -> st.SearchStrategy[Wanted]:
         Wanted,
         kind=st.sampled_from(kinds),
         wish=st.sampled_from(WISHES),
-        retries=st.sampled_from(("3", "2", "1", "0", "x", None)),
+        retries=st.sampled_from(("1", "1", "2", "3", "0", "x", None)),
         places=st.lists(st.integers(0, len(NODES) - 1), min_size=4, max_size=4).map(tuple),
         chips=st.sampled_from((0, 1, None)),
         on_owner=st.booleans(),
@@ -111,7 +112,7 @@ class _Builder:
         allowed = item.wish in ("force", "grace")
         limit = int(item.retries) if item.retries is not None and item.retries.isdecimal() and not mends_itself else 0
         for name in pods:
-            self.into.groups[name] = Group(f"{self.name}/{pods[0]}", pods, allowed, limit, whole or pods)
+            self.into.groups[name] = Group(f"{self.name}/{pods[0]}", pods, allowed, limit, mends_itself, whole or pods)
 
     def _owner(self, api: str, kind: str, name: str, above: Object | None, spec: Object | None = None) -> Object:
         meta: Object = {"name": name, "namespace": "ml", "uid": f"uid-{kind}-{name}", "labels": {}}

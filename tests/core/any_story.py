@@ -62,7 +62,8 @@ STEPS = st.one_of(
     _plain("heal", "heal", "silent", "not_ready", "ready", "fail", "fail", "delete", "stick"),
     _plain("cordon", "foreign", "opt_out", "isolate", "release", "release", "pause", "resume", "new_leader"),
     _plain("strike"),
-    _plain("strike", "fail"),
+    _plain("strike", "strike_untaintable"),
+    st.builds(Step, st.sampled_from((30.0, 70.0)), st.just("fail"), st.just(0), st.integers(0, 1)),
     _plain("redis_down", "redis_up"),
     st.builds(
         Step,
@@ -95,11 +96,12 @@ def take(step: Step, cluster: WatchedCluster) -> None:
     deeds: dict[str, Callable[[], None]] = {
         "report": lambda: cluster.report(name, faults_of(step.word)),
         "strike": lambda: _strike(cluster, pod),
+        "strike_untaintable": lambda: _strike(cluster, pod, taint_fails=5),
         "heal": lambda: cluster.report(name),
         "silent": lambda: cluster.silence(name),
         "not_ready": lambda: cluster.set_ready(name, "Unknown"),
         "ready": lambda: cluster.set_ready(name, "True"),
-        "fail": lambda: cluster.fail(pod),
+        "fail": lambda: _fail(cluster, pod),
         "delete": lambda: cluster.delete(f"Pod/{pod}"),
         "stick": lambda: cluster.stick(name),
         "cordon": lambda: cluster.merge(f"Node/{name}", {"spec": {"unschedulable": True}}),
@@ -119,8 +121,17 @@ def take(step: Step, cluster: WatchedCluster) -> None:
         return
 
 
-def _strike(cluster: WatchedCluster, pod: str) -> None:
+def _fail(cluster: WatchedCluster, pod: str) -> None:
+    cluster.fail(pod)
+    group = cluster.layout.groups.get(pod.removeprefix("ml/"))
+    if group is not None and group.mends_itself:
+        cluster.delete(f"Pod/{pod}")
+
+
+def _strike(cluster: WatchedCluster, pod: str, *, taint_fails: int = 0) -> None:
     """The node that this pod runs on now has a fault that hits whatever runs there."""
+    if taint_fails:
+        cluster.warden.refuse("PATCH", "Node", status=500, times=taint_fails)
     found = cluster.store.get("pods", "ml", pod.removeprefix("ml/"))
     if found is not None and found["spec"].get("nodeName"):
         cluster.report(found["spec"]["nodeName"], faults_of("SeparateNPU/3/yes,RestartBusiness/5/yes"))

@@ -31,6 +31,7 @@ from tests.core.any_cluster import Group, Layout
 from tests.core.build import Object
 
 RELEASED_WITHIN_S = 5.0
+ROUNDING_S = 1e-6
 OURS = {ISOLATION_ANNOTATION, ISOLATE_ANNOTATION, RELEASE_ANNOTATION}
 RESTARTS = (FaultLevel.SEPARATE_NPU, FaultLevel.RESTART_BUSINESS)
 HOLDS_A_SLOT = ("Isolating", "Deleting", "Recreating")
@@ -52,7 +53,7 @@ class _NodeFacts:
 class _Hit:
     kind: str
     """hardware | software"""
-    node: str
+    node: str | None
 
 
 class Referee:
@@ -66,6 +67,7 @@ class Referee:
         self._initial: dict[str, list[Object]] = {}
         self._begun: list[float] = []
         self._node_before: Object = {}
+        self._deletes_first = False
         self.deletes = 0
         self.first_deletes: list[str] = []
 
@@ -139,7 +141,7 @@ class Referee:
             case ("POST", "Event") | ("PATCH", "Recovery") | ("DELETE", "Recovery"):
                 pass
             case (_, "ConfigMap"):
-                assert "delete" != call.method
+                assert call.method != "DELETE"
             case other:
                 raise AssertionError(f"nobody asked for {other} {call.path}")
 
@@ -155,6 +157,8 @@ class Referee:
                 self._initial.setdefault(reply.body["metadata"]["uid"], reply.body["spec"]["targets"])
         elif (call.method, target.resource.kind) == ("DELETE", "Pod"):
             self.deletes += 1
+            if self._deletes_first:
+                self._ration()
 
     # The rules.
 
@@ -172,15 +176,17 @@ class Referee:
     def _pod_delete(self, call: Call, target: Target, holder: str) -> None:
         name, uid = target.name, call.body["preconditions"]["uid"]
         pod = self._store.get("pods", "ml", name)
+        self._deletes_first = pod is not None and not _ends(pod)
         if pod is None or pod["metadata"]["uid"] != uid:
             return  # the precondition makes it harmless
         self.look()
         assert not self._paused(), f"{name} is deleted during a pause"
         group = self._layout.groups.get(name)
-        assert group is not None and group.allowed, f"{name} is deleted although nothing allows it"
+        assert group is not None, f"{name} is deleted and nothing would bring it back"
+        assert group.allowed, f"{name} is deleted although nothing allows it"
         recovery = self._recovery_of(uid)
         status, spec = recovery["status"], recovery["spec"]
-        assert status["phase"] == "Deleting" and status["holder"] == holder, f"{name}: {status}"
+        assert (status["phase"], status["holder"]) == ("Deleting", holder), f"{name}: {status}"
         initial = self._initial[recovery["metadata"]["uid"]]
         together = group.whole if spec.get("escalatedFrom") else group.pods
         assert {t["pod"] for t in initial} <= set(together), f"{name} is no part of {[t['pod'] for t in initial]}"
@@ -192,8 +198,6 @@ class Referee:
                 self._first_delete(recovery, group, escalated=escalated)
         else:
             assert uid in self._ever_hit, f"{name}, a new pod of {spec['unit']}, is deleted and nothing ever hit it"
-        if "deletionTimestamp" not in pod["metadata"]:
-            self._ration()
 
     def _first_delete(self, recovery: Object, group: Group, *, escalated: bool) -> None:
         unit = recovery["spec"]["unit"]
@@ -202,14 +206,15 @@ class Referee:
         hits = {hit for pod in pods if pod["metadata"]["name"] in group.pods for hit in self._hits(pod)}
         assert hits or escalated, f"{unit} is restarted for what has healed"
         for hit in hits:
-            node = self._store.get("nodes", "", hit.node)
-            if hit.kind == "hardware" and node is not None:
+            node = self._store.get("nodes", "", hit.node) if hit.kind == "hardware" and hit.node else None
+            if node is not None:
                 taint = _taint(node)
-                assert taint is not None and taint["value"] != "Probation", f"{unit}: no taint on {hit.node}"
+                assert taint is not None, f"{unit}: no taint on {hit.node}"
+                assert taint["value"] != "Probation", f"{unit}: {hit.node} takes work again"
 
     def _ration(self) -> None:
         now = self._clock.t
-        self._begun = [at for at in self._begun if now - at < 60] + [now]
+        self._begun = [at for at in self._begun if now - at < 60 - ROUNDING_S] + [now]
         limit = self._policy.budget.deletes_per_min
         assert len(self._begun) <= limit, f"{len(self._begun)} pods were deleted within a minute, the limit is {limit}"
 
@@ -245,14 +250,15 @@ class Referee:
 
     def _hits(self, pod: Object) -> set[_Hit]:
         name, node = pod["metadata"]["name"], pod["spec"].get("nodeName")
-        facts = self._nodes.get(node) if node else None
-        found = set()
-        if facts is None or self._opted_out(node):
+        facts, group = self._nodes.get(node) if node else None, self._layout.groups.get(name)
+        found: set[_Hit] = set()
+        if facts is not None and self._opted_out(node):
             return found
-        group = self._layout.groups.get(name)
         if pod["status"].get("phase") == "Failed" and group is not None and group.limit > 0:
             found.add(_Hit("software", node))
-        if self._dead(node, facts):
+        if facts is None:
+            return found
+        if self._dead(node, facts) and "NodeDead" not in self._forgiven(node):
             found.add(_Hit("hardware", node))
         forgiven = self._forgiven(node)
         for fault, since in facts.faults.values():

@@ -192,3 +192,15 @@ def test_dead_anyway_is_a_confirmed_fatal_fault_of_a_chip_it_uses(what: Any, dea
     unit = unit_of(next(iter(state.pods.values())), index)
     assert isinstance(unit, Unit)
     assert dead_anyway(state, {"a": judge(state, "a", T0)}, unit) is dead
+
+
+def test_nothing_is_taken_from_a_service_in_the_very_plan_that_restarts_a_dead_instance_of_it() -> None:
+    """Which of the two is looked at first makes no difference."""
+    for dead, serving in (("n0a", "n1a"), ("n1a", "n0a")):
+        lab = lab_of(jobs_of(2, service="one"))
+        lab.report(dead, [FATAL])
+        lab.report(serving, [ASKS])
+        lab.run_until(11)
+        assert [r["spec"].get("voluntary", False) for r in lab.recoveries] == [False], f"{dead} is dead"
+        lab.run_until(60)
+        assert [r["status"]["phase"] for r in lab.recoveries] == ["Recovered", "Recovered"]

@@ -111,3 +111,14 @@ def test_the_rule_can_run_on_trial() -> None:
         reject(lab, job)
     lab.run_until(20)
     assert lab.tainted == {}
+
+
+def test_a_person_can_give_the_node_back_all_the_same() -> None:
+    lab = lab_of()
+    for job in "jk":
+        reject(lab, job)
+    lab.run_until(20)
+    (name,) = lab.tainted
+    lab.release(name)
+    lab.run_until(60)
+    assert lab.tainted == {}

@@ -90,3 +90,37 @@ def test_pause_never_blocks_a_release() -> None:
     lab.release("a")
     lab.run_until(22)
     assert lab.tainted == {}
+
+
+def test_a_dead_node_is_given_back_too_until_it_has_been_well_and_dies_again() -> None:
+    lab = cluster()
+    lab.set_ready("a", "Unknown")
+    lab.run_until(80)
+    assert lab.tainted == {"a": "NoSchedule"}
+    lab.release("a")
+    lab.run_until(83)
+    assert lab.tainted == {}
+    lab.restart_reconciler()
+    lab.release("a")  # once more changes nothing
+    lab.run_until(300)
+    assert lab.tainted == {}
+    lab.set_ready("a", "True")
+    lab.run_until(320)
+    assert notes_of(lab) == set()
+    lab.set_ready("a", "Unknown")
+    lab.run_until(400)
+    assert lab.tainted == {"a": "NoSchedule"}
+
+
+def test_the_pods_of_a_dead_node_that_was_released_stay_like_those_of_a_forgiven_fault() -> None:
+    lab = VirtualCluster([*(node(name) for name in "abcd"), *job_with_pods("j", ("a", "b"))])
+    lab.run_until(10)
+    lab.pause("look first")
+    lab.set_ready("a", "Unknown")
+    lab.run_until(80)
+    lab.release("a")
+    lab.run_until(85)
+    lab.pause(None)
+    lab.run_until(300)
+    assert lab.deleted == {}
+    assert lab.recoveries == []

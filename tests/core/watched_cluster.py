@@ -7,11 +7,11 @@ from typing import Literal
 
 from console.lab.cluster.problems import refused
 from console.lab.cluster.resources import parse_path
+from console.lab.cluster.store import Store
 from console.scenario.virtual import VirtualCluster
 from console.scenario.virtual_clock import Clock
 from console.scenario.virtual_pods import Recreate
 from console.scenario.virtual_warden import Warden
-from console.lab.cluster.store import Store
 from reconciler.core import fold
 from reconciler.core.actions import Plan
 from reconciler.core.calls import Call, Reply

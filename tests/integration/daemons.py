@@ -1,8 +1,12 @@
 """The warden's two daemons as they run in production: `npu-warden agent` and `npu-warden reconciler` as processes."""
 
+import atexit
+import functools
 import os
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
 import urllib.request
 from pathlib import Path
@@ -18,12 +22,20 @@ HEARTBEAT_S = 2.0
 START_S = 40.0  # a loaded machine imports slowly
 
 
+@functools.cache
+def bytecode() -> str:
+    """Where all daemons of a run keep what they have compiled, as an image does: most of a start is that otherwise."""
+    directory = tempfile.mkdtemp(prefix="npu-warden-bytecode-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return directory
+
+
 class Daemon(Process):
     """One `npu-warden COMMAND --config FILE`. ``url`` is its HTTP API."""
 
     def __init__(self, name: str, command: str, config: Path, port: int, environment: dict[str, str]) -> None:
-        variables = [f"{key}={value}" for key, value in environment.items()]
-        argv = ["env", *variables, *NPU_WARDEN, command, "--config", str(config)]
+        variables = [f"{key}={value}" for key, value in {**environment, "PYTHONPYCACHEPREFIX": bytecode()}.items()]
+        argv = ["env", "-u", "PYTHONDONTWRITEBYTECODE", *variables, *NPU_WARDEN, command, "--config", str(config)]
         super().__init__(name, argv, config.with_suffix(".log"))
         self.url = f"http://127.0.0.1:{port}"
 
@@ -116,7 +128,8 @@ class Agent(Daemon):
 
 
 class Reconciler(Daemon):
-    """One replica. ``crash_at``: the step of a recovery after which it dies as by SIGKILL. ``pod``: its pod's UID."""
+    """One replica. ``crash_at``: the step of a recovery after which it dies as by SIGKILL. ``pod``: its pod's UID.
+    ``settings``: tables added to reconciler.toml."""
 
     def __init__(
         self,
@@ -127,6 +140,7 @@ class Reconciler(Daemon):
         *,
         crash_at: str = "",
         pod: str = "",
+        settings: dict[str, dict[str, Any]] | None = None,
     ) -> None:
         (port,) = free_ports(1)
         number = len(list(directory.glob("reconciler-*.toml")))
@@ -139,6 +153,7 @@ class Reconciler(Daemon):
                     "kube": {"kubeconfig": str(kubeconfig)},
                     "redis": {"url": redis_url},
                     "http": {"listen": f"127.0.0.1:{port}"},
+                    **(settings or {}),
                 }
             )
         )

@@ -176,10 +176,12 @@ class Rig:
         redis_url: str = "",
         kubeconfig: Path | None = None,
         policy: dict[str, Any] = POLICY,
+        settings: dict[str, dict[str, Any]] | None = None,
     ) -> Reconciler:
         """A started replica; `leads()` waits for it."""
         url = redis_url or self.broker.url
-        made = Reconciler(self.directory, kubeconfig or self.kubeconfig, url, policy, crash_at=crash_at, pod=pod)
+        account = kubeconfig or self.kubeconfig
+        made = Reconciler(self.directory, account, url, policy, crash_at=crash_at, pod=pod, settings=settings)
         self._daemons.append(made)
         made.start()
         return made

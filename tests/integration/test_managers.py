@@ -29,8 +29,8 @@ def coordinator(rig: Rig, **spec: object) -> None:
     rig.apply(job)
 
 
-def place(rig: Rig, name: str, node: str, *, but: str = "") -> Object:
-    """Bind a pod as a scheduler does, once it is there and another than this one."""
+def new_pod(rig: Rig, name: str, *, but: str = "") -> Object:
+    """The pod of this name that nobody has bound, once it is there and another than this one."""
 
     def unbound() -> Object | None:
         pod = rig.pods(name).get(name)
@@ -39,10 +39,15 @@ def place(rig: Rig, name: str, node: str, *, but: str = "") -> Object:
 
     pod = wait_until(f"{name} waits for its place", unbound)
     assert pod is not None
-    target = {"apiVersion": "v1", "kind": "Node", "name": node}
-    binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
-    rig.api.post(f"/api/v1/namespaces/{rig.namespace}/pods/{name}/binding", binding)
     return pod
+
+
+def place(rig: Rig, pod: Object, node: str) -> None:
+    """Bind it, as a scheduler does."""
+    head = {name: pod["metadata"][name] for name in ("name", "uid")}
+    target = {"apiVersion": "v1", "kind": "Node", "name": node}
+    binding = {"apiVersion": "v1", "kind": "Binding", "metadata": head, "target": target}
+    rig.api.post(f"/api/v1/namespaces/{rig.namespace}/pods/{pod['metadata']['name']}/binding", binding)
 
 
 def test_one_pod_moves_and_a_second_fault_right_after_moves_the_other(led: Rig) -> None:
@@ -69,18 +74,19 @@ def test_a_coordinator_that_does_not_come_back_takes_its_job_along(led: Rig, stu
     led.add_nodes(4)
     coordinator(led, schedulerName=NOBODY)
     first, second, third, unplayed = led.nodes
-    place(led, MASTER, first)
-    place(led, WORKER, second)
+    place(led, new_pod(led, MASTER), first)
+    place(led, new_pod(led, WORKER), second)
     old = led.running(NAME, 2)
 
     with rules(led, reschedule={"pod_bind_timeout_s": 2, "pod_ready_timeout_s": 2, "force_after_s": 2}):
         say(led, first, node_fault())
+        moved = new_pod(led, MASTER, but=uids(old)[MASTER])
         if stuck == "bound but not Ready":
             led.plane.kill_node(unplayed)  # for a quarter of a minute it is Ready, and starts nothing
-            place(led, MASTER, unplayed, but=uids(old)[MASTER])
+            place(led, moved, unplayed)
         escalated = unfinished(led, "Escalated")
-        for name, node in ((MASTER, third), (WORKER, second)):
-            place(led, name, node, but=uids(old)[name])
+        place(led, new_pod(led, MASTER, but=moved["metadata"]["uid"]), third)
+        place(led, new_pod(led, WORKER, but=uids(old)[WORKER]), second)
         recoveries = ended(led, "Escalated", "Recovered")
 
     new = led.running(NAME, 2)

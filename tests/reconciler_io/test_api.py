@@ -95,7 +95,8 @@ async def test_the_leader_answers(config: ReconcilerConfig, store: Store, redis_
         status, warden = await ask.get("/v1/warden")
         leader = warden.pop("leader")
         assert leader == ask.service.holder
-        assert warden == {"paused": None, "observe_only": False, "policy_error": None}
+        nothing = {"paused": None, "observe_only": False, "policy_error": None}
+        assert warden == {**nothing, "reports_ok": True, "watch_ok": True}
         assert (await ask.get("/v1/nodes/absent"))[0] == 404
         status, faults = await ask.get("/v1/faults")
         assert [(item["node"], item["id"]) for item in faults["items"]] == [("a", "80E18402@3")]

@@ -1,4 +1,4 @@
-"""An agent that floods is read at a bounded pace: its neighbours are heard as before, and its newest word is not lost."""
+"""An agent that floods is read at a bounded pace: its neighbours are heard as before, its newest word is not lost."""
 
 import time
 

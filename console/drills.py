@@ -1,0 +1,229 @@
+"""What a drill is to the person who runs one: its kinds, its phases against objectives, and the report. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+from xml.etree import ElementTree
+
+import msgspec
+
+from shared.names import CODE_CARD_LOST, CODE_LINK_DOWN, CODE_MONITOR_BLIND
+
+Phase = Literal["detect", "taint", "delete", "ready", "reverted"]
+PHASES: tuple[Phase, ...] = ("detect", "taint", "delete", "ready", "reverted")
+ONLY_REAL: frozenset[str] = frozenset({"taint", "delete", "ready"})
+FORMATS = ("text", "json", "junit", "markdown")
+NODE = "node"
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """What is injected. code None: there is no such injection, and `says` tells why."""
+
+    says: str
+    code: str | None = None
+    of_node: bool = False
+
+
+KINDS: dict[str, Kind] = {
+    "chip-fault": Kind("the driver lists a fault code on a chip (--code; default: HBM beyond repair)", "80E18402"),
+    "card-lost": Kind("the driver does not know the chip any more", CODE_CARD_LOST),
+    "link-down": Kind("the chip's network port is down, in the driver's words", CODE_LINK_DOWN),
+    "link-flap": Kind("the chip's network port goes down again and again", "NW-LINK-FLAP"),
+    "driver-hang": Kind("the driver does not answer at all", CODE_MONITOR_BLIND, of_node=True),
+    "node-silent": Kind(
+        "a silent agent would hide real faults, which no drill may; in the lab or on an idle node, stop the agent's pod"
+    ),
+    "software-fault": Kind("it needs the right to end a container; delete or kill a pod of the workload by hand"),
+    "redis-down": Kind("Redis is shared by all nodes, so no drill takes it away; in `npu-warden lab up`, stop it"),
+}
+
+
+class Timed(msgspec.Struct, frozen=True):
+    """One phase, in seconds after the drill was asked for. at_s None: not reached. objective_s None: none was set."""
+
+    phase: Phase
+    at_s: float | None
+    objective_s: float | None = None
+
+    @property
+    def met(self) -> bool | None:
+        """None: nothing was asked."""
+        return None if self.objective_s is None else self.at_s is not None and self.at_s <= self.objective_s
+
+    @property
+    def verdict(self) -> str:
+        return {True: "met", False: "missed", None: "-"}[self.met]
+
+
+class Report(msgspec.Struct, frozen=True):
+    """How a drill went. why: what kept it from running, or cut it short. began: RFC 3339."""
+
+    drill: str
+    node: str
+    kind: str
+    fault: str
+    effect: str
+    began: str
+    phases: list[Timed]
+    would: list[str] = []
+    recoveries: list[str] = []
+    why: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return not self.why and all(one.met is not False for one in self.phases)
+
+
+def objectives(text: str, effect: str) -> dict[str, float]:
+    """`detect=2s,ready=120s` as seconds by phase. Raises ValueError."""
+    found: dict[str, float] = {}
+    for part in filter(None, text.split(",")):
+        match = re.fullmatch(r"([a-z]+)=(\d{1,5}(?:\.\d{1,3})?)(ms|s|m)", part.strip())
+        if match is None or match[1] not in PHASES:
+            raise ValueError(f"{part.strip()!r} is no PHASE=TIME such as detect=2s; phases are {', '.join(PHASES)}")
+        if effect != "real" and match[1] in ONLY_REAL:
+            raise ValueError(f"{match[1]}: a shadow drill does nothing beyond detection; use --effect real")
+        found[match[1]] = float(match[2]) * {"ms": 0.001, "s": 1.0, "m": 60.0}[match[3]]
+    return found
+
+
+def phases_of(at_s: Mapping[str, float], wanted: Mapping[str, float]) -> list[Timed]:
+    """Every phase that was reached or asked for, in order."""
+    return [Timed(one, at_s.get(one), wanted.get(one)) for one in PHASES if one in at_s or one in wanted]
+
+
+def render(report: Report, form: str) -> str:
+    """The report as one of FORMATS."""
+    match form:
+        case "json":
+            return json.dumps({**msgspec.to_builtins(report), "ok": report.ok}, indent=2)
+        case "junit":
+            return _junit(report)
+        case "markdown":
+            return _markdown(report)
+        case _:
+            return _text(report)
+
+
+def _headline(report: Report) -> str:
+    word = "ok" if report.ok else "FAILED"
+    return f"drill {report.drill}: {report.kind} {report.fault} on {report.node}, effect {report.effect}: {word}"
+
+
+def _rows(report: Report) -> list[tuple[str, str, str, str]]:
+    return [(one.phase, _seconds(one.at_s), _seconds(one.objective_s), one.verdict) for one in report.phases]
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}s"
+
+
+def _notes(report: Report) -> list[str]:
+    notes = [f"would {text}" for text in report.would]
+    notes += [f"recovery {name}" for name in report.recoveries]
+    return [*notes, *([report.why] if report.why else [])]
+
+
+def _text(report: Report) -> str:
+    lines = [_headline(report), *(f"  {p:<9}{at:>8}  objective {goal:>7}  {v}" for p, at, goal, v in _rows(report))]
+    return "\n".join([*lines, *(f"  {note}" for note in _notes(report))])
+
+
+def _markdown(report: Report) -> str:
+    table = ["| phase | after | objective | verdict |", "|---|---|---|---|"]
+    table += [f"| {' | '.join(row)} |" for row in _rows(report)]
+    return "\n".join([f"## {_headline(report)}", "", *table, "", *(f"- {note}" for note in _notes(report))]).rstrip()
+
+
+def _junit(report: Report) -> str:
+    """One test case per phase; a phase without an objective that was reached passes."""
+    failed = sum(one.met is False for one in report.phases) + bool(report.why)
+    cases = len(report.phases) + bool(report.why)
+    suite = ElementTree.Element(
+        "testsuite", name=f"drill {report.kind}", tests=str(cases), failures=str(failed), timestamp=report.began
+    )
+    for one in report.phases:
+        case = ElementTree.SubElement(
+            suite, "testcase", classname=f"{report.kind}.{report.node}", name=one.phase, time=f"{one.at_s or 0:.3f}"
+        )
+        if one.met is False:
+            text = f"{one.phase} after {_seconds(one.at_s)}, objective {_seconds(one.objective_s)}"
+            ElementTree.SubElement(case, "failure", message=text)
+    if report.why:
+        case = ElementTree.SubElement(suite, "testcase", classname=f"{report.kind}.{report.node}", name="drill")
+        ElementTree.SubElement(case, "failure", message=report.why)
+    return ElementTree.tostring(suite, encoding="unicode")
+
+
+def decode(raw: str) -> Report:
+    """A kept report. Raises ValueError."""
+    try:
+        return msgspec.json.decode(raw, type=Report)
+    except (msgspec.MsgspecError, RecursionError) as exc:
+        raise ValueError(f"it is no report of a drill: {exc}") from exc
+
+
+class Watch:
+    """Turns what the reconciler answers into phases. began_s and now_s are of one monotonic clock."""
+
+    QUIET_S = 5.0
+    """After a taint, so long without a new recovery means that nothing there is restarted."""
+
+    def __init__(self, name: str, node: str, effect: str, before: set[str], began_s: float) -> None:
+        self.name, self.node, self.effect = name, node, effect
+        self.at_s: dict[str, float] = {}
+        self.recoveries: list[str] = []
+        self.would: list[str] = []
+        self._before, self._began_s = before, began_s
+        self._still_open = False
+
+    def see(
+        self,
+        row: Mapping[str, Any] | None,
+        node: Mapping[str, Any],
+        recoveries: Sequence[Mapping[str, Any]],
+        now_s: float,
+    ) -> None:
+        """One round of answers: the drill's row, the node, all recoveries."""
+        after = now_s - self._began_s
+        if row is not None:
+            self.would = row.get("would") or self.would
+        if any(self.is_ours(fault) for fault in node.get("faults") or ()):
+            self.at_s.setdefault("detect", after)
+        if self.effect != "real" or "detect" not in self.at_s:
+            return
+        if node.get("taint"):
+            self.at_s.setdefault("taint", after)
+        ours = [one for one in recoveries if self._caused(one)]
+        self.recoveries = sorted(f"{one['namespace']}/{one['name']}: {phase_of(one)}" for one in ours)
+        self._still_open = any(phase_of(one) != "Recovered" for one in ours)
+        if ours and all((one["status"].get("times") or {}).get("deleted") for one in ours):
+            self.at_s.setdefault("delete", after)
+        if ours and not self._still_open:
+            self.at_s.setdefault("ready", after)
+
+    def complete(self, wanted: Mapping[str, float], now_s: float) -> bool:
+        """Whether nothing more is to be waited for before the drill is ended."""
+        if "detect" not in self.at_s:
+            return False
+        missing = [one for one in wanted if one not in self.at_s and one != "reverted"]
+        if self.effect != "real":
+            return not missing and now_s - self._began_s > self.at_s["detect"] + 1
+        if self.recoveries:
+            return not self._still_open and not missing
+        return not missing and "taint" in self.at_s and now_s - self._began_s > self.at_s["taint"] + self.QUIET_S
+
+    def is_ours(self, fault: Mapping[str, Any]) -> bool:
+        return fault.get("origin") == "drill" and (fault.get("evidence") or {}).get("drill") == self.name
+
+    def _caused(self, recovery: Mapping[str, Any]) -> bool:
+        spec = recovery["spec"]
+        known = f"{recovery['namespace']}/{recovery['name']}" in self._before
+        return not known and spec.get("origin") == "drill" and self.node in (spec["cause"].get("nodes") or ())
+
+
+def phase_of(recovery: Mapping[str, Any]) -> str:
+    return str(recovery["status"].get("phase") or "Pending")
