@@ -8,7 +8,9 @@ from typing import Any
 from console.cli.output import print_table
 
 LEFT_ALONE = frozenset({"chip-not-used"})
-WAITING = frozenset({"muted", "unconfirmed", "isolating", "healed", "capacity", "budget", "min-ready", "probation", "allocatable"})
+WAITING = frozenset(
+    {"muted", "unconfirmed", "isolating", "healed", "capacity", "budget", "min-ready", "probation", "allocatable"}
+)
 """These end by themselves, or go on as soon as there is room (docs/reasons.md)."""
 
 OBSERVED = "observe-only"

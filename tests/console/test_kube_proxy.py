@@ -168,12 +168,15 @@ def test_by_a_real_api_server(run: Run, replica: Replica, control_plane: Control
     with served(replica, address) as port:
         ports = [{"name": "http", "port": RECONCILER_PORT, "targetPort": port, "protocol": "TCP"}]
         api.post(f"{space}/services", {"metadata": {"name": RECONCILER_SERVICE}, "spec": {"ports": ports}})
+        slices = f"/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices"
         endpoints = {
-            "metadata": {"name": RECONCILER_SERVICE},
-            "subsets": [{"addresses": [{"ip": address}], "ports": [{"name": "http", "port": port}]}],
+            "metadata": {"name": RECONCILER_SERVICE, "labels": {"kubernetes.io/service-name": RECONCILER_SERVICE}},
+            "addressType": "IPv4",
+            "endpoints": [{"addresses": [address], "conditions": {"ready": True, "serving": True}}],
+            "ports": [{"name": "http", "port": port, "protocol": "TCP"}],
         }
         try:
-            api.post(f"{space}/endpoints", endpoints)
+            api.post(slices, endpoints)
             where = ["--url", f"kubeconfig:{control_plane.kubeconfig}"]
             wait_until("the proxy knows the endpoint", lambda: run("nodes", *where).exit_code == 0, 20)
             replica.say("alpha", broken(0))
