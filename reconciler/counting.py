@@ -38,7 +38,7 @@ class Counting:
         _set_all(metrics.recoveries, {phase: phases[phase] for phase in OPEN_PHASES | FINISHED_PHASES})
         if (brakes := plan.brakes) is None:
             return
-        metrics.breaker_open.set(brakes.isolated >= brakes.breaker_limit)
+        metrics.breaker_open.set(brakes.breaker_open)
         metrics.breaker_nodes.set(brakes.isolated)
         metrics.breaker_limit.set(brakes.breaker_limit)
         metrics.budget_used.set(brakes.restarting)

@@ -26,6 +26,7 @@ REQUEST_TIMEOUT_S = 5.0
 AT_ONCE = 32
 BACKOFF_S = (0.2, 30.0)
 FORGET_AFTER_S = 120.0
+LONGEST_ASKED_S = 60.0
 _TAKEN = Reply(202)
 """The answer to a call that is carried out aside."""
 CRASH_AT = "NPUWARDEN_CRASH_AT"
@@ -191,7 +192,7 @@ def _point_after(action: Action) -> str | None:
 
 
 def _asked_delay_s(reply: Reply) -> float:
-    """Seconds that the server asked to wait (429, 503), else 0."""
+    """Seconds that the server asked to wait (429, 503), else 0. At most a minute: a proxy may ask for a day."""
     details = reply.body.get("details")
     wait = details.get("retryAfterSeconds", 0) if isinstance(details, dict) else 0
-    return float(wait) if isinstance(wait, (int, float)) else 0.0
+    return min(float(wait), LONGEST_ASKED_S) if isinstance(wait, (int, float)) else 0.0

@@ -274,12 +274,14 @@ Action = (
 class BrakesUsed:
     """How far the brakes are used once this plan is carried out.
 
-    isolated: nodes newly isolated within the breaker's window; at breaker_limit it is open. restarting: units that
-    still served and restart now. restart_slots: how many may; None = no unit has asked for a slot.
+    isolated: nodes newly isolated within the breaker's window; breaker_limit: how many may be. breaker_open: no
+    further one is isolated. restarting: units that still served and restart now. restart_slots: how many may; None =
+    no unit has asked for a slot.
     """
 
     isolated: int
     breaker_limit: int
+    breaker_open: bool
     restarting: int
     restart_slots: int | None
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from reconciler.core import clock
+from reconciler.core import clock, older
 from reconciler.core.holddown import hold_down_s
-from reconciler.core.judge import judge
+from reconciler.core.judge import FIRST_MINUTE_S, judge
 from reconciler.core.ration import MINUTE_S, deletes_of_late
 from reconciler.core.rejections import forget
 from reconciler.core.state import Wanted, World
@@ -30,7 +30,7 @@ def advance(world: World, now: Instant) -> None:
         memory.reports_since = now.mono
     for name in [n for n, said in world.heard.items() if n not in world.nodes and now.mono - said.at > FORGET_NODE_S]:
         del world.heard[name]
-    forget(memory, world.pods, now.mono)
+    forget(memory, world.pods, now, young=now.mono - world.leader_since < FIRST_MINUTE_S)
     forget_told(memory, world.pods, now.mono)
     if not memory.deletes_counted:
         memory.deletes[:0], memory.deletes_counted = deletes_of_late(world, now), True
@@ -38,12 +38,8 @@ def advance(world: World, now: Instant) -> None:
     _since(memory.not_ready_since, {n for n, node in world.nodes.items() if not node.ready}, now.mono)
     cordoned = {n for n, node in world.nodes.items() if node.spec.unschedulable}
     _since(memory.cordoned_since, cordoned, now.mono)
-    _since(
-        memory.first_heard,
-        {(node, fault.id) for node, said in world.heard.items() for fault in said.report.faults},
-        now.mono,
-    )
-    _since(memory.ending_since, set(_ending(world)), now.mono)
+    _begun(memory.first_heard, dict(_open(world, now)))
+    _begun(memory.ending_since, dict(_ending(world, now)))
     _since(memory.waiting_since, set(_waiting(world)), now.mono)
     _remember_wanted(world, now)
     _since(memory.tainted_since, set(_tainted(world)), now.mono)
@@ -57,14 +53,21 @@ def _tainted(world: World) -> Iterator[str]:
             yield name
 
 
-def _ending(world: World) -> Iterator[str]:
-    """UIDs of the targets of open recoveries that are terminating."""
+def _open(world: World, now: Instant) -> Iterator[tuple[tuple[str, str], float]]:
+    """(node, fault id) of what is open, and since when as far as this leader can tell."""
+    for node, said in world.heard.items():
+        for fault in said.report.faults:
+            yield (node, fault.id), older.begun(world, older.open_s(said.report, fault), now)
+
+
+def _ending(world: World, now: Instant) -> Iterator[tuple[str, float]]:
+    """UIDs of the targets of open recoveries that are terminating, and since when as far as this leader can tell."""
     for recovery in world.recoveries.values():
         if recovery.open:
             for target in recovery.spec.targets:
                 pod = world.pods.get(f"{recovery.metadata.namespace}/{target.pod}")
                 if pod is not None and pod.metadata.uid == target.uid and pod.terminating:
-                    yield target.uid
+                    yield target.uid, older.begun(world, older.ending_s(recovery, pod, now), now)
 
 
 def _waiting(world: World) -> Iterator[tuple[str, bool]]:
@@ -79,9 +82,14 @@ def _waiting(world: World) -> Iterator[tuple[str, bool]]:
 
 
 def _since(table: dict[Any, float], holds: set[Any], at: float) -> None:
+    _begun(table, dict.fromkeys(holds, at))
+
+
+def _begun(table: dict[Any, float], holds: dict[Any, float]) -> None:
+    """Keep what holds, since when it was first seen; what does not hold any more is forgotten."""
     for key in [key for key in table if key not in holds]:
         del table[key]
-    for key in holds:
+    for key, at in holds.items():
         table.setdefault(key, at)
 
 

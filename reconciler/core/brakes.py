@@ -7,19 +7,21 @@ brakes as the old one did.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
 from reconciler.core import clock
 from reconciler.core.actions import BrakesUsed
 from reconciler.core.budget import RestartBudget, slots_used
+from reconciler.core.capacity import Capacity
 from reconciler.core.judge import Verdict
-from reconciler.core.objects import Node
+from reconciler.core.objects import Node, Pod
 from reconciler.core.policy import share
 from reconciler.core.state import State
-from reconciler.core.taints import NODE_DEAD, ON_PROBATION, current_want, record_of
+from reconciler.core.taints import MANUAL, NODE_DEAD, ON_PROBATION, current_want, record_of
 from reconciler.core.units import Index, Unit
+from reconciler.workloads import members
 from shared.model import Fault, Instant
 
 
@@ -36,12 +38,17 @@ class Brakes:
         self._state, self.verdicts, self._now, self._off = state, verdicts, now, off
         self._taken = 0
         self._budget: RestartBudget | None = None
+        self._room: Capacity | None = None
+        self._leaving: list[tuple[Sequence[Pod], Collection[str]]] = []
 
     def isolation(self, verdict: Verdict) -> tuple[str, str] | None:
         """Why a node is not to be tainted now: (word, sentence); None = let it pass, and counted.
 
-        A node in planned maintenance says nothing about the fleet: it is neither held nor counted.
+        A node in planned maintenance says nothing about the fleet: it is neither held nor counted. Nor is one that a
+        person wants isolated: a person has looked.
         """
+        if verdict.want is not None and verdict.want.value == MANUAL:
+            return None
         if verdict.maintenance and verdict.want is not None and verdict.want.value == NODE_DEAD:
             return None
         if verdict.want is not None and verdict.want.value != NODE_DEAD and (why := self._suspicion(verdict)):
@@ -77,37 +84,71 @@ class Brakes:
         self._budget = self._budget or RestartBudget(self._state, index)
         return self._budget
 
+    def room(self, index: Index) -> Capacity:
+        """The room for what may be restarted now: without what restarts that are under way will take."""
+        if self._room is None:
+            self._room = Capacity(self._state)
+            for pods, without in (*_under_way(self._state, index), *self._leaving):
+                self._room.reserve(pods, without)
+        return self._room
+
+    def leaves(self, pods: Sequence[Pod], nodes: Collection[str]) -> None:
+        """These pods are restarted, elsewhere than on these nodes."""
+        self._leaving.append((pods, nodes))
+        if self._room is not None:
+            self._room.reserve(pods, nodes)
+
     def used(self) -> BrakesUsed:
         """How far they are used, this plan's own share included."""
         restarting, slots = self._budget.used() if self._budget is not None else (slots_used(self._state), None)
-        return BrakesUsed(self._fresh + self._taken, self._limit, restarting, slots)
+        is_open = self._open() is not None
+        return BrakesUsed(self._fresh + self._taken, self._limit, is_open, restarting, slots)
 
     @cached_property
-    def _fresh(self) -> int:
-        """Nodes isolated within the breaker's window, by their own records: `since` outlives every leader."""
-        window_s, fresh = self._state.policy.breaker.window_s, 0
+    def _isolated_at(self) -> list[float]:
+        """When each node was isolated that still is, by its own record: that outlives every leader. Unix seconds.
+
+        A moment ahead of our clock was written by a leader whose clock ran ahead: it counts as now.
+        """
+        found = []
         for node in self._state.nodes.values():
             record = record_of(node) if current_want(node) not in (None, ON_PROBATION) else None
             since = clock.parse(record.since) if record is not None and record.by == "warden" else None
-            if since is not None and 0 <= self._now.wall - since < window_s:
-                fresh += 1
-        return fresh
+            if since is not None:
+                found.append(min(since, self._now.wall))
+        return sorted(found)
+
+    @cached_property
+    def _fresh(self) -> int:
+        """Nodes isolated within the breaker's window."""
+        window_s = self._state.policy.breaker.window_s
+        return sum(self._now.wall - at < window_s for at in self._isolated_at)
+
+    @cached_property
+    def _tripped(self) -> bool:
+        """So many nodes were isolated within one window, and still are: it lasts until some of them are released."""
+        at, limit, window_s = self._isolated_at, max(1, self._limit), self._state.policy.breaker.window_s
+        return any(last - first < window_s for first, last in zip(at, at[limit - 1 :], strict=False))
 
     @cached_property
     def _limit(self) -> int:
         breaker = self._state.policy.breaker
-        return max(breaker.min_nodes, share(breaker.nodes, len(self._state.nodes), key="breaker.nodes"))
+        return max(breaker.min_nodes, share(breaker.nodes, len(self._state.fleet), key="breaker.nodes"))
 
     def _open(self) -> str | None:
-        if self._fresh + self._taken < self._limit:
+        """Why no further node is isolated. Half-open: once a window has passed, one node is let through, and judged."""
+        window_s, recent = self._state.policy.breaker.window_s, self._fresh + self._taken
+        if self._tripped and recent == 0:
             return None
-        window_s = self._state.policy.breaker.window_s
-        return f"{self._fresh} nodes were isolated in the last {window_s:.0f} s, the limit is {self._limit}: look first"
+        if not self._tripped and recent < self._limit:
+            return None
+        what = f"{self._fresh} nodes were isolated in the last {window_s:.0f} s, the limit is {self._limit}: look first"
+        return f"{what}. Until fewer are isolated, one node passes every {window_s:.0f} s" if self._tripped else what
 
     @cached_property
     def _domains_needed(self) -> int:
         cause = self._state.policy.common_cause
-        return max(cause.nodes, int(cause.share * len(self._state.nodes)))
+        return max(cause.nodes, int(cause.share * len(self._state.fleet)))
 
     @cached_property
     def _bursts(self) -> dict[str, int]:
@@ -158,6 +199,20 @@ class Brakes:
         else:
             return None
         return f"{what} came up in {domains} failure domains at once: the detector is suspected, look first"
+
+
+def _under_way(state: State, index: Index) -> Iterator[tuple[Sequence[Pod], Collection[str]]]:
+    """Pods of open recoveries that have no place of their own yet, and the nodes that they leave."""
+    for recovery in state.recoveries.values():
+        if recovery.open:
+            old = {target.uid for target in recovery.spec.targets}
+            waiting = recovery.status.phase in ("Pending", "Isolating")
+            pods = [
+                pod
+                for pod in members(recovery, index)
+                if waiting or pod.node is None or pod.terminating or pod.metadata.uid in old
+            ]
+            yield pods, recovery.spec.cause.nodes
 
 
 def _domain(state: State, name: str) -> str:

@@ -104,6 +104,16 @@ class Capacity:
 
         What the pods hold now counts as free: they are deleted before the new ones come.
         """
+        return self._place(pods, without)[1]
+
+    def reserve(self, pods: Sequence[Pod], without: Collection[str]) -> None:
+        """Take the room that these pods will need from what others are told; as far as there is any."""
+        for name, amounts in self._place(pods, without)[0].items():
+            self._free[name].subtract(amounts)
+        self._candidates.clear()
+
+    def _place(self, pods: Sequence[Pod], without: Collection[str]) -> tuple[Mapping[str, Counter[str]], str | None]:
+        """What they would take beyond what they hold, by node; and why not all of them find a place."""
         freed: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for pod in pods:
             if pod.node in self._free and pod.status.phase not in _ENDED:
@@ -114,8 +124,9 @@ class Capacity:
             wanted = requests_of(pod)
             if not self._take(pod, wanted, freed, taken, without):
                 need = " and ".join(f"{count} {name}" for name, count in sorted(wanted.items())) or "a place"
-                return f"room for {placed} of {len(pods)} pods elsewhere, the next needs {need}"
-        return None
+                text = f"room for {placed} of {len(pods)} pods elsewhere, the next needs {need}"
+                return {name: taken[name] - freed[name] for name in taken}, text
+        return {name: taken[name] - freed[name] for name in taken}, None
 
     def _take(
         self,

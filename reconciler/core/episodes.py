@@ -18,7 +18,17 @@ from reconciler.core.judge import few
 from reconciler.core.objects import Cause, Recovery, RecoverySpec, RecoveryStatus, Times
 from reconciler.core.state import State
 from reconciler.core.triggers import Hit, Hits, sub_health_ignored, sub_health_method
-from reconciler.core.units import Index, NoUnit, Unit, episode_key, hand_of, method_of, retry_limit
+from reconciler.core.units import (
+    FAULT_RETRY_TIMES,
+    Index,
+    NoUnit,
+    Unit,
+    episode_key,
+    hand_of,
+    label_values,
+    method_of,
+    retry_limit,
+)
 from reconciler.workloads import unit_of
 from shared.model import Instant
 
@@ -113,12 +123,13 @@ def plan_new(state: State, struck: Struck, index: Index, brakes: Brakes, now: In
     braked = brakes.restart(hit.node for hit in chosen if hit.node is not None and hit.kind != "Software")
     serves = not dead_anyway(state, brakes.verdicts, unit)
     if braked is None and serves:
-        braked = _no_room(unit, chosen, index) or brakes.voluntary(unit, index)
+        braked = _no_room(unit, chosen, brakes, index) or brakes.voluntary(unit, index)
     if braked is not None:
         yield Hold(unit.id, *braked)
         return
     if not serves:
         brakes.goes_down(unit, index)
+    brakes.leaves(unit.pods, {hit.node for hit in chosen if hit.node is not None})
     action = _open(state, unit, chosen, how, charge, now)
     yield replace(action, spec=msgspec.structs.replace(action.spec, voluntary=serves))
 
@@ -138,6 +149,9 @@ def plan_escalated(state: State, opened: Mapping[str, Recovery], index: Index, n
         if (refused := unit.blocked or stand_down(state, unit.pods)) is not None:
             yield Hold(unit.id, *refused)
             continue
+        if (method := method_of(unit, index)).name is None:
+            yield Hold(unit.id, method.reason, method.message)
+            continue
         if state.paused:
             yield Hold(unit.id, "paused", f"would restart the whole job; {state.paused}")
             continue
@@ -146,14 +160,20 @@ def plan_escalated(state: State, opened: Mapping[str, Recovery], index: Index, n
         yield OpenRecovery(action.namespace, action.name, spec, action.status)
 
 
-def _no_room(unit: Unit, hits: Sequence[Hit], index: Index) -> tuple[str, str] | None:
+def _no_room(unit: Unit, hits: Sequence[Hit], brakes: Brakes, index: Index) -> tuple[str, str] | None:
     """Why a unit that still serves had better go on where it is: its new pods would only wait."""
-    text = index.capacity.shortage(unit.pods, {hit.node for hit in hits if hit.node is not None})
+    text = brakes.room(index).shortage(unit.pods, {hit.node for hit in hits if hit.node is not None})
     return None if text is None else ("capacity", f"still serves with {hits[0].fault}: {text}")
 
 
 def _no_retry(state: State, unit: Unit, index: Index) -> Hold | None:
     limit = retry_limit(unit, index)
+    values = label_values(unit, index, FAULT_RETRY_TIMES)
+    if len(values) > 1:
+        shown = ", ".join(sorted(values, key=lambda value: (len(value), value)))
+        return Hold(
+            unit.id, "retry-disabled", f"a pod Failed, and label {FAULT_RETRY_TIMES} has different values: {shown}"
+        )
     if limit is None:
         return Hold(unit.id, "retry-disabled", "a pod Failed, and fault-retry-times is missing or no number above 0")
     if retries.used(state, unit) >= limit:

@@ -24,7 +24,7 @@ def give_up(state: State, unit: Unit, attempt: OpenRecovery, hold: Hold) -> Iter
     attempt: the episode that would have been opened. hold: why it is not.
     """
     name = exhausted_name(unit, hold.reason)
-    if f"{unit.namespace}/{name}" not in state.recoveries:
+    if f"{unit.namespace}/{name}" not in state.recoveries and not _said(state, unit, hold.reason):
         detected = attempt.status.times.detected
         status = replace(
             attempt.status,
@@ -36,6 +36,16 @@ def give_up(state: State, unit: Unit, attempt: OpenRecovery, hold: Hold) -> Iter
         )
         yield OpenRecovery(unit.namespace, name, attempt.spec, status)
     yield hold
+
+
+def _said(state: State, unit: Unit, reason: str) -> bool:
+    """An episode has ended so with these very pods: they came back where they must not stay, and no round is left."""
+    uids = {pod.metadata.uid for pod in unit.pods}
+    return any(
+        (recovery.spec.unit, recovery.status.phase, recovery.status.reason) == (unit.id, "Exhausted", reason)
+        and {target.uid for target in recovery.status.replacements} == uids
+        for recovery in state.recoveries.values()
+    )
 
 
 def exhausted_name(unit: Unit, reason: str) -> str:

@@ -5,7 +5,7 @@ Every function here is deterministic: same world, same input, same result. None 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -87,9 +87,14 @@ def _concerns(obj: Any) -> bool:
     return not isinstance(obj, RingsConfig) or is_rings_config(name) or is_published(name)
 
 
-def _stand_in(service: Any) -> bool:
-    """Whether it is the Service under which the warden itself serves rank tables, in ClusterD's name."""
-    return bool(service.metadata.labels.get(PART_OF) == "npu-warden")
+def is_stand_in(labels: Mapping[str, str], spec: Mapping[str, Any]) -> bool:
+    """Whether it is the Service under which the warden itself serves rank tables, in ClusterD's name. One with a
+    selector leads to ClusterD's pods: its manifest was applied over ours, which may leave our label."""
+    return labels.get(PART_OF) == "npu-warden" and not spec.get("selector")
+
+
+def _is_clusterds(service: Any) -> bool:
+    return not is_stand_in(service.metadata.labels, service.spec)
 
 
 def _version(meta: Meta) -> int:
@@ -123,7 +128,7 @@ def observe(world: World, kind: str, change: str, raw: dict[str, Any] | bytes) -
         _config(world, kind, None if change == "gone" else obj)
         return
     if kind == CLUSTERD.kind:
-        world.clusterd = change != "gone" and not _stand_in(obj)
+        world.clusterd = change != "gone" and _is_clusterds(obj)
         return
     found = _table(world, kind, obj.metadata.name)
     if found is None or not _concerns(obj):
@@ -154,7 +159,7 @@ def replace_all(world: World, kind: str, raws: Iterable[dict[str, Any] | bytes])
         _config(world, kind, next((o for o in objects if isinstance(o, ConfigMap)), None))
         return
     if kind == CLUSTERD.kind:
-        world.clusterd = any(not _stand_in(obj) for obj in objects)
+        world.clusterd = any(_is_clusterds(obj) for obj in objects)
         return
     if kind == RINGS_CONFIG.kind:
         world.published.clear()
@@ -181,7 +186,8 @@ def replace_all(world: World, kind: str, raws: Iterable[dict[str, Any] | bytes])
 def _config(world: World, kind: str, config: ConfigMap | None) -> None:
     data = (config.data or {}) if config is not None else {}
     if kind == SCHEDULER_CONFIG.kind:
-        world.npu_scheduler = any(_NPU_PLUGIN in text for text in data.values())
+        lines = (line.lstrip() for text in data.values() for line in text.splitlines())
+        world.npu_scheduler = any(_NPU_PLUGIN in line for line in lines if not line.startswith("#"))
     elif kind == SEPARATED.kind:
         if config is None or world.separated is None or _version(config.metadata) >= _version(world.separated.metadata):
             world.separated = config

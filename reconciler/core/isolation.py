@@ -135,7 +135,7 @@ def _isolate(
         if wanted != record:
             yield KeepRecord(node, wanted)
         return
-    if state.paused:
+    if state.paused and due.value != MANUAL:
         yield Hold(name, "paused", f"would taint {due.value}:{due.effect}; {state.paused}")
         return
     afresh = standing in (None, ON_PROBATION)
@@ -173,8 +173,10 @@ def _record(
 
 
 def _by(verdict: Verdict) -> str:
-    planned = verdict.maintenance and verdict.want is not None and verdict.want.value == NODE_DEAD
-    return "maintenance" if planned else "warden"
+    value = verdict.want.value if verdict.want is not None else ""
+    if value == MANUAL:
+        return "operator"
+    return "maintenance" if verdict.maintenance and value == NODE_DEAD else "warden"
 
 
 def _session(name: str, uid: str, now: Instant) -> str:

@@ -138,7 +138,8 @@ def _maintenance(state: State, name: str, node: Node | None) -> bool:
     cordoned, not_ready = state.memory.cordoned_since.get(name), state.memory.not_ready_since.get(name)
     if node is None or not node.spec.unschedulable or cordoned is None:
         return False
-    return not_ready is not None and cordoned <= not_ready
+    # Both seen in one moment is how a new leader finds them: which was first nobody can say, so it is no excuse.
+    return not_ready is not None and cordoned < not_ready
 
 
 def _softened(state: State, node: Node | None, faults: Sequence[Fault]) -> frozenset[str]:
@@ -162,8 +163,7 @@ def _dead(state: State, name: str, node: Node | None, lost: bool, now: Instant) 
     since = state.memory.not_ready_since.get(name)
     if since is None or now.mono - since < state.policy.detect.not_ready_after_s:
         return False, False
-    share = len(state.memory.not_ready_since) / len(state.nodes)
-    storm = share > state.policy.detect.not_ready_storm and len(state.memory.not_ready_since) > 1
+    storm = state.not_ready_share > state.policy.detect.not_ready_storm
     return not storm, storm
 
 

@@ -102,7 +102,9 @@ def set_condition(action: SetCondition, now: Instant) -> Step:
         "lastHeartbeatTime": since,
     }
     path = NODE.path("", action.node.metadata.name) + "/status"
-    reply = yield Call("PATCH", path, {"status": {"conditions": [condition]}}, STRATEGIC_PATCH)
+    # The UID is the precondition: a node re-created under its name is another machine.
+    body = {"metadata": {"uid": action.node.metadata.uid}, "status": {"conditions": [condition]}}
+    reply = yield Call("PATCH", path, body, STRATEGIC_PATCH)
     if not reply.ok:
         return failed(reply, f"condition of node {action.node.metadata.name}")
     return Outcome(True, seen=(reply.body,))

@@ -5,7 +5,7 @@ Pure. Safe to interrupt: carry out any part of the answer, plan again, get the r
 
 from __future__ import annotations
 
-from reconciler.core.actions import BOOKKEEPING, Action, Hold, Plan
+from reconciler.core.actions import BOOKKEEPING, Action, Hold, Plan, Release
 from reconciler.core.brakes import Brakes
 from reconciler.core.budget import dead_anyway
 from reconciler.core.clock import Alarm
@@ -64,9 +64,10 @@ def plan(state: State, now: Instant) -> Plan:
     holds = tuple(item for item in out if isinstance(item, Hold))
     actions = tuple(item for item in out if not isinstance(item, Hold))
     if state.policy.observe_only:
-        acting = [action for action in actions if not isinstance(action, BOOKKEEPING)]
+        by_hand = tuple(action for action in actions if isinstance(action, Release) and action.by_hand)
+        acting = [a for a in actions if not isinstance(a, BOOKKEEPING) and a not in by_hand]
         holds += tuple(Hold(a.key, "observe-only", f"would do: {type(a).__name__}") for a in acting)
-        actions = ()
+        actions = by_hand  # a person's own act, which the warden only carries out
     return Plan(actions, holds, alarm.at, brakes.used(), current(state))
 
 

@@ -5,7 +5,7 @@ The Recovery object is the only memory between two plans. Whoever plans next, th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -20,8 +20,8 @@ from reconciler.core.objects import Cause, Pod, Recovery, Target
 from reconciler.core.recreating import recreating
 from reconciler.core.state import State
 from reconciler.core.triggers import chips_of
-from reconciler.core.units import Index, hand_of, method_of
-from reconciler.workloads import ended, must_stand
+from reconciler.core.units import Index, Unit, episode_key, hand_of, method_of
+from reconciler.workloads import ended, must_stand, unit_of
 from shared.model import Instant
 
 
@@ -89,7 +89,8 @@ def _isolating(episode: Episode) -> Iterator[Action | Hold]:
     if not pods:
         yield episode.to("Superseded", reason="owner-deleted", message="no pod of the unit is left to restart")
         return
-    if episode.unit is not None and (allowed := method_of(episode.unit, episode.index)).name is None:
+    unit = episode.unit or _unit_of(episode, pods)
+    if unit is not None and (allowed := method_of(unit, episode.index)).name is None:
         yield episode.to("Aborted", reason=allowed.reason, message=f"nothing was deleted: {allowed.message}")
         return
     if (foreign := stand_down(state, pods)) is not None:
@@ -114,7 +115,7 @@ def _isolating(episode: Episode) -> Iterator[Action | Hold]:
         cause = Cause(hard[0].kind if hard else "Software", few(sorted({hit.fault for hit in causes})), tuple(where))
         charged = 0 if hard else charged
     # The operator may have come or gone since the episode was opened.
-    method = spec.method if episode.unit is None else hand_of(episode.unit, spec.method)
+    method = spec.method if unit is None else hand_of(unit, spec.method)
     new_spec = msgspec.structs.replace(spec, targets=targets, cause=cause, method=method)
     times = msgspec.structs.replace(
         episode.status.times, tainted=episode.stamp if nodes else None, claimed=episode.stamp
@@ -130,6 +131,18 @@ def _isolating(episode: Episode) -> Iterator[Action | Hold]:
         conditions=(),
     )
     yield Claim(episode.recovery, new_spec, status)
+
+
+def _unit_of(episode: Episode, pods: Iterable[Pod]) -> Unit | None:
+    """The episode's unit by its pods, where nothing hits them: a job that follows a pod which does not come back."""
+    spec = episode.spec
+    key = episode_key(spec.unit, spec.level, spec.instance)
+    for pod in pods:
+        found = unit_of(pod, episode.index)
+        parts = (found, found.beyond) if isinstance(found, Unit) else ()
+        if (unit := next((part for part in parts if part is not None and part.key == key), None)) is not None:
+            return unit
+    return None
 
 
 def _target(state: State, pod: Pod) -> Target:

@@ -36,10 +36,10 @@ def _moments(world: World, recovery: Recovery, now: Instant) -> Iterator[float]:
         if pod is None or pod.metadata.uid != target.uid:
             yield now.wall if over is None else over
         elif pod.terminating:
-            yield _asked(pod, now)
+            yield asked_at(pod, now)
 
 
-def _asked(pod: Pod, now: Instant) -> float:
+def asked_at(pod: Pod, now: Instant) -> float:
     """When the delete was asked for: the API server writes down when the grace ends."""
     ends = clock.parse(pod.metadata.deletion_timestamp)
     return now.wall if ends is None else ends - (pod.metadata.deletion_grace_period_seconds or 0)

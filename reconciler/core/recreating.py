@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from reconciler.core.actions import Action, Claim, Hold
+from reconciler.core.actions import Action, Claim, Hold, Progress
 from reconciler.core.deleting import victim_of
 from reconciler.core.episode import Episode
 from reconciler.core.hanging import finish_hanging
@@ -114,6 +114,10 @@ def _struck_again(episode: Episode, new: Replacements) -> Action | Hold | None:
         if episode.status.attempts >= MAX_LANDED_WRONG:
             message = f"{pods[0].metadata.name} came back on faulty hardware {MAX_LANDED_WRONG} times: left there"
             return Hold(episode.spec.unit, "capacity", f"{message}; does it tolerate the taint?")
+        if episode.unit is not None and episode.unit.blocked is not None and episode.unit.rounds_left == 0:
+            ends = episode.to("Exhausted", reason=episode.unit.blocked[0], message=episode.unit.blocked[1])
+            stay = tuple(Target(pod.metadata.name, pod.metadata.uid, pod.node) for pod in new.pods)
+            return Progress(ends.recovery, msgspec.structs.replace(ends.status, replacements=stay))
         victims = [victim for pod in pods if (victim := victim_of(episode, pod)) is not None]
         nodes = episode.isolated_nodes(tuple(pod.node for pod in pods))
         if not victims or not episode.state.watch_ok or episode.state.paused:

@@ -24,9 +24,12 @@ TOLD = frozenset(
         "common-cause",
         "breaker",
         "deploy-server",
+        "owner-terminal",
+        "capacity",
     }
 )
-"""Refusals that stay until somebody does something. What only waits, or was asked for, is no Event."""
+"""Refusals that stay until somebody does something. What only waits, or was asked for, is no Event; but room comes by
+itself only where something else ends, and until then work stays on faulty hardware or waits."""
 
 
 def told(holds: Iterable[Hold]) -> dict[tuple[str, str], Hold]:

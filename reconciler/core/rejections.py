@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from reconciler.core import clock
 from reconciler.core.objects import Owner, Pod
 from reconciler.core.state import Memory, Rejection, State
+from shared.model import Instant
 
 CODE = "NW-NODE-REJECTS-PODS"
 WINDOW_S = 300.0
@@ -47,16 +49,30 @@ def remember(memory: Memory, pod: Pod) -> None:
         memory.rejections.setdefault(pod.node, {}).setdefault(pod.metadata.uid, note)
 
 
-def forget(memory: Memory, pods: Mapping[str, Pod], now: float) -> None:
-    """Date the new notes, and drop the old ones whose pod is gone: one that stays would be taken for news."""
+def forget(memory: Memory, pods: Mapping[str, Pod], now: Instant, *, young: bool) -> None:
+    """Date the new notes, and drop the old ones whose pod is gone: one that stays would be taken for news.
+
+    young: a leader that has just begun finds pods that were turned away long ago: they are as old as they say.
+    """
     for node, notes in list(memory.rejections.items()):
         for uid, note in list(notes.items()):
             if note.at is None:
-                notes[uid] = replace(note, at=now)
-            elif now - note.at > WINDOW_S and ((pod := pods.get(note.pod)) is None or pod.metadata.uid != uid):
+                age_s = _age_s(pods.get(note.pod), now) if young else 0.0
+                notes[uid] = replace(note, at=now.mono - age_s)
+            elif now.mono - note.at > WINDOW_S and ((pod := pods.get(note.pod)) is None or pod.metadata.uid != uid):
                 del notes[uid]
         if not notes:
             del memory.rejections[node]
+
+
+def _age_s(pod: Pod | None, now: Instant) -> float:
+    """Since the pod was bound, or created: not long before its node turned it away."""
+    if pod is None:
+        return 0.0
+    scheduled = pod.condition("PodScheduled")
+    bound = clock.parse(scheduled.last_transition_time) if scheduled is not None else None
+    since = bound or clock.parse(pod.metadata.creation_timestamp)
+    return max(0.0, now.wall - since) if since is not None else 0.0
 
 
 def rejected(state: State, node: str, now: float) -> tuple[str, ...]:

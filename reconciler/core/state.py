@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from reconciler.core.devices import is_npu_node
 from reconciler.core.objects import ConfigMap, Node, Owner, Pod, Recovery, RingsConfig
 from reconciler.core.policy import Policy
 from reconciler.core.ranktable import RankTable
@@ -164,6 +165,19 @@ class State:
         from reconciler.ranktable.services import services_of  # it reads jobs as their plugin does, which needs State
 
         return services_of(self)
+
+    @cached_property
+    def fleet(self) -> frozenset[str]:
+        """Nodes with NPUs: shares of the fleet are shares of these, however many others the cluster has."""
+        found = frozenset(name for name, node in self.nodes.items() if name in self.heard or is_npu_node(node))
+        return found or frozenset(self.nodes)
+
+    @cached_property
+    def not_ready_share(self) -> float:
+        """The larger of two shares that are not Ready: of all nodes, and of those with NPUs. One node is no share."""
+        missing = self.memory.not_ready_since.keys()
+        counted = [(len(missing & names), len(names)) for names in (self.nodes.keys(), self.fleet)]
+        return max((lost / of for lost, of in counted if lost > 1), default=0.0)
 
 
 @dataclass

@@ -49,12 +49,13 @@ def chips_of(pod: Pod, heard: Heard | None) -> frozenset[int] | None:
     """Physical ids of the chips a pod holds; None = it asks for NPUs and nobody can say which.
 
     `huawei.com/AscendReal` (written by MindCluster's device plugin) first, then what the agent read from the kubelet.
+    An annotation of which one part cannot be read says nothing: the chip that is hit may be that one.
     """
-    real = pod.metadata.annotations.get(_REAL)
-    if real:
-        ids = [match.group(1) for part in real.split(",") if (match := _CHIP_NAME.search(part.strip()))]
-        if ids:
-            return frozenset(int(text) for text in ids)
+    parts = [part.strip() for part in pod.metadata.annotations.get(_REAL, "").split(",")]
+    named = [_CHIP_NAME.search(part) for part in parts if part]
+    ids = [int(match.group(1)) for match in named if match is not None]
+    if ids and len(ids) == len(named):
+        return frozenset(ids)
     if heard is not None:
         held = frozenset(chip.phy for chip in heard.report.chips if pod.metadata.uid in chip.pods)
         if held:

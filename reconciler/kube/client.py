@@ -194,7 +194,7 @@ def _reply(response: aiohttp.ClientResponse, body: bytes) -> Reply:
         text = " ".join(body.decode(errors="replace").split())[:200]
         decoded = {"reason": response.reason or "", "message": text or "empty answer"}
     wait = response.headers.get("Retry-After", "")
-    if response.status >= 400 and wait.isdigit():
+    if response.status >= 400 and wait.isdecimal():
         details = decoded.get("details")
         decoded["details"] = {**(details if isinstance(details, dict) else {}), "retryAfterSeconds": int(wait)}
     return Reply(response.status, decoded)

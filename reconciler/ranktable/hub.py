@@ -36,11 +36,12 @@ class Subscription:
 
 
 class Hub:
-    """`tables`: by jobID what is right and published. `wanted`: whether there is anything to serve here at all."""
+    """`tables`: by jobID what is right and published. `wanted`: whether there is anything to serve here at all, None =
+    nothing was decided yet."""
 
     def __init__(self) -> None:
         self.tables: Mapping[str, str] = {}
-        self.wanted = False
+        self.wanted: bool | None = None
         self.changed = asyncio.Event()
         self._subscriptions: dict[str, Subscription] = {}
 

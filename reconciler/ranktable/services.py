@@ -6,6 +6,7 @@ table is whole or not at all: the reader takes it as the truth and would drop wh
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 COORDINATOR, CONTROLLER, SERVER = "mindie-ms-coordinator", "mindie-ms-controller", "mindie-ms-server"
 JOB_ID = "jobID"
 _BY_GROUP, _BY_SERVER = DEPLOY_SERVER_LABELS
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+"""A DNS-1123 subdomain. The value of a label may have capitals and `_`, the name of a ConfigMap may not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +121,9 @@ def _service(
     def result(table: GlobalTable | None, why: str = "") -> Service:
         return Service(namespace, job_id, managers, table, why, ids, left_out)
 
+    if not _NAME.fullmatch(job_id):
+        remedy = "give its jobs one of lower-case letters, digits, '-' and '.'"
+        return result(None, f"the jobID {job_id} makes no name of a ConfigMap: {remedy}")
     if names[job_id] > 1:
         return result(
             None, f"{names[job_id]} namespaces have a service of jobID {job_id}: its controller asks by it alone"

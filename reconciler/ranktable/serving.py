@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 from reconciler.config import RankTableServer
-from reconciler.core.calls import Call, Outcome, Reply
+from reconciler.core.calls import Call, Outcome, Reply, Step
 from reconciler.metrics import Metrics
-from reconciler.ranktable.endpoint import point_here
+from reconciler.ranktable.endpoint import lead_nowhere, point_here
 from reconciler.ranktable.hub import Hub
 from shared.aio import Ticks
 from shared.config import ConfigError
@@ -50,6 +50,8 @@ class Serving:
         self._valid_until, self._metrics, self._ticks = valid_until, metrics, ticks
         self._address = os.environ.get("POD_IP", "") if address is None else address
         self._complaint = ""
+        self._led = bool(self._address)
+        """Whether the Service may lead here, or to the leader before; taken back when there is nothing to serve."""
         self.port = 0
         """Where it listens, 0 = it does not."""
 
@@ -64,6 +66,8 @@ class Serving:
                     )
                 elif self._hub.wanted:
                     await self._serve()
+                if self._hub.wanted is False and self._led:
+                    self._led = not await self._drive(lead_nowhere())
                 await self._pause()
         finally:
             self._ticks.forget(LOOP)
@@ -88,16 +92,21 @@ class Serving:
         if not self._address:
             self._complain("POD_IP is not set: Service clusterd-grpc-svc does not lead here")
             return
-        step = point_here(self._address, port)
+        self._led = True
+        await self._drive(point_here(self._address, port))
+
+    async def _drive(self, step: Step) -> bool:
+        """Whether its goal is reached; what keeps it from that is said."""
         try:
             call = next(step)
             while True:
                 if call.method != "GET" and time.monotonic() > self._valid_until() - REQUEST_TIMEOUT_S:
-                    return
+                    return False
                 call = step.send(await self._client.send(call, timeout_s=REQUEST_TIMEOUT_S))
         except StopIteration as end:
             outcome: Outcome = end.value
             self._complain("" if outcome.done else outcome.message)
+            return outcome.done
         finally:
             step.close()
 

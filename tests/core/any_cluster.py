@@ -13,7 +13,18 @@ from hypothesis import strategies as st
 from tests.core.build import Object, ascend_job, node, owner_ref, pod, pod_set, role_set, storm_service
 
 NODES = ("a", "b", "c", "d", "e", "f")
-KINDS = ("server", "coordinator", "storm-2", "storm-1", "storm-1-pod", "deployment", "lws", "infer", "bare")
+KINDS = (
+    "server",
+    "coordinator",
+    "storm-2",
+    "storm-1",
+    "storm-1-pod",
+    "storm-mixed",
+    "deployment",
+    "lws",
+    "infer",
+    "bare",
+)
 WISHES = ("force", "grace", "force", "force", "grace", "force", "off", "Force", None, "conflict")
 HALVES = (tuple(range(4)), tuple(range(4, 8)))
 
@@ -158,6 +169,11 @@ class _Builder:
         roles = self._roles()
         for i in range(2):
             self._group(self._pod(f"{self.name}-r-p-{i}", roles, **{"pod-rescheduling": "on"}), mends_itself=True)
+
+    def _storm_mixed(self) -> None:
+        roles = self._roles()
+        self._group(self._pod(f"{self.name}-r-q-0", roles, **{"pod-rescheduling": "on"}), mends_itself=True)
+        self._group(*(self._pod(f"{self.name}-r-p-{i}", roles) for i in range(2)), mends_itself=True)
 
     def _deployment(self) -> None:
         top = self._owner("apps/v1", "Deployment", self.name, None, {"replicas": 2})

@@ -6,9 +6,11 @@ import msgspec
 import pytest
 
 from reconciler.core import clock, fold
+from reconciler.core.actions import Isolate
 from reconciler.core.policy import Breaker, CommonCause, LevelOverride, Observe, Policy
 from reconciler.core.state import World
 from shared.model import AgentInfo, Fault, FaultLevel, fault_id
+from shared.names import ISOLATE_ANNOTATION, RELEASE_ANNOTATION
 from tests.core.build import job_with_pods, node
 from tests.core.worlds import T0, a_fault, after, decide, hear, kinds, reasons, report, world_of
 
@@ -157,3 +159,97 @@ def test_a_fault_beside_one_on_trial_isolates() -> None:
     world = fleet(policy=Policy(observe=Observe(codes=("80E18402",))))
     hear(world, report(NAMES[0], at(0), at(0, "80E18403"), seq=2))
     assert isolated(world) == 1
+
+
+def stood(world: World, count: int, since_s: float) -> None:
+    """So many nodes were isolated so long ago, and are faulty still."""
+    for name in NAMES[:count]:
+        tainted = node(name)
+        tainted["spec"]["taints"] = [{"key": "npuwarden.io/fault", "value": "SeparateNPU", "effect": "NoSchedule"}]
+        since = clock.rfc3339(T0.wall + since_s)
+        tainted["metadata"]["annotations"] = {"npuwarden.io/isolation": f'{{"session":"s","since":"{since}"}}'}
+        fold.observe(world, "Node", "set", tainted)
+        hear(world, report(name, at(since_s), seq=2))
+
+
+@pytest.mark.parametrize(
+    ("count", "since_s", "passes"),
+    [(6, -10, 0), (6, -301, 1), (6, -10_000, 1), (5, -10_000, 6), (6, 30, 0)],
+    ids=["open", "half-open", "half-open long after", "never was open", "isolated by a leader whose clock ran ahead"],
+)
+def test_an_opened_breaker_lets_one_node_pass_a_window_while_the_others_stay_isolated(
+    count: int, since_s: float, passes: int
+) -> None:
+    world = fleet(policy=Policy(common_cause=OFF))
+    stood(world, count, since_s)
+    for name in NAMES[6:]:
+        hear(world, report(name, at(0), seq=2))
+    assert isolated(world) == passes
+
+
+def test_the_breaker_closes_when_enough_nodes_are_released() -> None:
+    world = fleet(policy=Policy(common_cause=OFF))
+    stood(world, 6, -1000)
+    for name in NAMES[:2]:
+        fold.observe(world, "Node", "set", node(name))
+        hear(world, report(name, seq=3))
+    for name in NAMES[6:]:
+        hear(world, report(name, at(0), seq=2))
+    assert isolated(world) == 6
+
+
+def test_a_share_of_the_fleet_is_one_of_the_nodes_with_npus() -> None:
+    world = fleet(policy=Policy(common_cause=OFF))
+    for i in range(60):
+        other = node(f"cpu{i}")
+        other["status"]["allocatable"] = other["status"]["capacity"] = {"cpu": "64"}
+        fold.observe(world, "Node", "set", other)
+    for name in NAMES:
+        hear(world, report(name, at(0), seq=2))
+    assert isolated(world) == 6
+
+
+def test_not_ready_nodes_with_npus_are_a_storm_however_many_others_are_ready() -> None:
+    world = fleet()
+    for i in range(60):
+        other = node(f"cpu{i}")
+        other["status"]["allocatable"] = other["status"]["capacity"] = {"cpu": "64"}
+        fold.observe(world, "Node", "set", other)
+    for name in NAMES[:6]:
+        fold.observe(world, "Node", "set", node(name, ready="False"))
+    decide(world)
+    for name in NAMES:
+        hear(world, report(name, seq=2), at=after(61))
+    decided = decide(world, after(62))
+    assert [kind for kind in kinds(decided) if kind.startswith("Isolate")] == []
+    assert "common-cause" in reasons(decided, NAMES[0])
+
+
+def wish(world: World, name: str) -> None:
+    asked = node(name)
+    asked["metadata"]["annotations"] = {ISOLATE_ANNOTATION: "smells of smoke"}
+    fold.observe(world, "Node", "set", asked)
+
+
+@pytest.mark.parametrize("brake", ["breaker", "common cause", "pause"])
+def test_no_brake_holds_what_a_person_wants_isolated_nor_counts_it(brake: str) -> None:
+    world = fleet(policy=Policy(common_cause=CommonCause() if brake == "common cause" else OFF))
+    if brake == "breaker":
+        stood(world, 6, -10)
+    for name in NAMES[6:]:
+        hear(world, report(name, at(0), seq=2))
+    world.paused = "upgrade" if brake == "pause" else None
+    wish(world, NAMES[11])
+    (made,) = [a for a in decide(world).actions if isinstance(a, Isolate) and a.want.value == "Manual"]
+    assert made.node.metadata.name == NAMES[11]
+    assert made.record.by == "operator"
+
+
+def test_a_release_by_hand_is_carried_out_by_a_warden_that_only_observes() -> None:
+    world = fleet(policy=Policy(observe_only=True))
+    stood(world, 1, -1000)
+    isolated_node = world.nodes[NAMES[0]]
+    notes = {**isolated_node.metadata.annotations, RELEASE_ANNOTATION: "repaired"}
+    meta = msgspec.structs.replace(isolated_node.metadata, annotations=notes)
+    world.nodes[NAMES[0]] = msgspec.structs.replace(isolated_node, metadata=meta)
+    assert kinds(decide(world)) == [f"Release Node/{NAMES[0]}"]

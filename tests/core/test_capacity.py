@@ -11,11 +11,11 @@ from console.scenario.virtual_pods import Recreate
 from reconciler.core import fold
 from reconciler.core.actions import OpenRecovery
 from reconciler.core.capacity import Capacity, tolerates
-from reconciler.core.objects import Cause, Meta, Recovery, RecoverySpec, Taint, Toleration
-from reconciler.core.policy import Policy
+from reconciler.core.objects import Cause, Meta, Recovery, RecoverySpec, RecoveryStatus, Taint, Toleration
+from reconciler.core.policy import Budget, LevelOverride, Policy
 from reconciler.core.precedence import rank_of_recovery, rank_of_unit
 from reconciler.core.state import World
-from reconciler.core.units import Index, Unit
+from reconciler.core.units import Index, Unit, ref_of
 from reconciler.workloads import unit_of
 from shared.model import FaultLevel
 from tests.core.build import Object, job_with_pods, node, pod
@@ -217,3 +217,38 @@ def test_a_recovery_without_room_says_what_is_missing() -> None:
     status = lab.recoveries[0]["status"]
     assert (status["phase"], status["reason"]) == ("WaitingForCapacity", "capacity")
     assert "the next needs 8 huawei.com/Ascend910" in status["message"]
+
+
+def two_that_serve(world: World, *levels: FaultLevel) -> list[str]:
+    """Who is restarted when these faults hit `j` on a and `k` on b at once."""
+    policy = Policy(budget=Budget(restarting="100%"), levels={ASKS: LevelOverride(reschedule="now")})
+    world.policy = policy
+    for name, level in zip("ab", levels, strict=True):
+        hear(world, report(name, a_fault(3, level=level)))
+    return [kind.split("/")[-1].split("-")[0] for kind in kinds(decide(world)) if kind.startswith("OpenRecovery")]
+
+
+ASKS = FaultLevel.RESTART_REQUEST
+
+
+@pytest.mark.parametrize(("spares", "opened"), [(0, []), (1, ["j"]), (2, ["j", "k"])])
+def test_two_that_serve_do_not_share_the_room_of_one(spares: int, opened: list[str]) -> None:
+    spare = [a_node(f"s{i}") for i in range(spares)]
+    jobs = [*job_with_pods("j", ("a",)), *job_with_pods("k", ("b",))]
+    assert two_that_serve(world_of([a_node("a"), a_node("b"), *spare, *jobs]), ASKS, ASKS) == opened
+
+
+def test_what_is_dead_anyway_takes_the_room_first() -> None:
+    jobs = [*job_with_pods("j", ("a",)), *job_with_pods("k", ("b",))]
+    world = world_of([a_node("a"), a_node("b"), a_node("s"), *jobs])
+    assert two_that_serve(world, ASKS, FaultLevel.SEPARATE_NPU) == ["k"]
+
+
+def test_a_recovery_under_way_keeps_its_room() -> None:
+    jobs = [*job_with_pods("j", ("a",)), *job_with_pods("k", ("b",))]
+    world = world_of([a_node("a"), a_node("b"), a_node("s"), *jobs])
+    owner = next(owner for owner in world.owners.values() if owner.metadata.name == "j")
+    spec = RecoverySpec(ref_of(owner), "ml/j", "Job", "force", Cause("Hardware", (), ("a",)), controller=ref_of(owner))
+    held = Recovery(Meta("j-1", uid="r", namespace="ml"), spec=spec, status=RecoveryStatus(phase="Isolating"))
+    world.recoveries["ml/j-1"] = held
+    assert two_that_serve(world, ASKS, ASKS) == []

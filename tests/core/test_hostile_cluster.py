@@ -121,6 +121,31 @@ def test_a_pod_that_hangs_longer_than_the_hold_down_is_still_forced() -> None:
     assert phases(lab) == ["Recovered"]
 
 
+def test_a_pod_that_hangs_is_forced_in_time_however_often_the_leader_changes() -> None:
+    lab = cluster(*job_with_pods("j", ("a", "b"), labels={"fault-scheduling": "grace"}))
+    lab.stick("a")
+    lab.report("a", [BAD])
+    for at in (200, 400, 600, 800):
+        lab.run_until(at)
+        lab.restart_reconciler()
+    lab.run_until(900)
+    assert phases(lab) == ["Deleting"]
+    lab.run_until(950)
+    assert phases(lab) == ["Recovered"]
+
+
+def test_a_fault_that_stays_restarts_in_time_however_often_the_leader_changes() -> None:
+    lab = cluster(*job_with_pods("j", ("a", "b")))
+    lab.report("a", [fault(3, "80E18402", FaultLevel.RESTART_REQUEST)])
+    for at in (30, 50):
+        lab.run_until(at)
+        lab.restart_reconciler()
+    lab.run_until(69)
+    assert lab.deleted == {}
+    lab.run_until(95)
+    assert set(lab.deleted) == {"ml/j-master-0", "ml/j-worker-0"}
+
+
 def test_a_half_deleted_unit_of_a_node_that_was_released_by_hand_is_finished() -> None:
     lab = cluster(*job_with_pods("j", ("a", "b")))
     lab.refuse("delete", "Pod/ml/j-worker-0", status=429, times=8)
@@ -138,6 +163,19 @@ def two_decodes(labels: dict[str, str]) -> list[Object]:
     service = storm_service("svc")
     roles = role_set("svc-rs", service)
     return [service, roles, *(pod(f"svc-rs-decode-{i}", on, roles, labels=labels) for i, on in enumerate("ab"))]
+
+
+def test_a_role_that_restarts_by_pod_is_left_alone_when_the_role_beside_it_restarts() -> None:
+    service = storm_service("svc")
+    roles = role_set("svc-rs", service)
+    router = pod("svc-rs-router-0", "a", roles, labels=FORCE | {"pod-rescheduling": "on"})
+    lab = cluster(service, roles, router, pod("svc-rs-decode-0", "b", roles, labels=FORCE))
+    lab.report("b", [BAD])
+    lab.run_until(100)
+    assert (list(lab.deleted), phases(lab)) == (["ml/svc-rs-decode-0"], ["Recovered"])
+    lab.report("a", [BAD])
+    lab.run_until(200)
+    assert (list(lab.deleted), phases(lab)) == (["ml/svc-rs-decode-0", "ml/svc-rs-router-0"], ["Recovered"] * 2)
 
 
 def test_the_return_of_one_pod_is_not_taken_for_the_return_of_its_sibling() -> None:
@@ -190,6 +228,22 @@ def test_a_pod_that_tolerates_the_taint_is_not_deleted_again_and_again() -> None
             lab.create(pod("j-master-0", "a", job, uid=f"uid-{second}", ready=False))
     settled(lab)
     assert len(lab.deleted) <= 5
+
+
+def test_a_pod_that_lands_wrong_is_not_deleted_beyond_what_its_operator_allows() -> None:
+    """The next delete would end the job: the replacement stays where it is, and that is said once."""
+    labels = FORCE | {"fault-retry-times": "1"}
+    job = ascend_job("j", replicas=1, labels=labels)
+    lab = cluster(job, pod("j-master-0", "a", job, labels=labels | {"version": "0"}), recreate=None)
+    lab.report("a", [BAD])
+    for second in range(11, 120):
+        lab.run_until(second)
+        if lab.store.get("pods", "ml", "j-master-0") is None:
+            lab.create(pod("j-master-0", "a", job, uid="second", ready=False, labels=labels | {"version": "1"}))
+    settled(lab)
+    assert list(lab.deleted) == ["ml/j-master-0"]
+    assert [(r["status"]["phase"], r["status"]["reason"]) for r in lab.recoveries] == [("Exhausted", "backoff-limit")]
+    assert "backoff-limit" in {hold.reason for hold in lab.why("ml/j")}
 
 
 def test_a_surplus_pod_that_was_ending_anyway_is_not_waited_for() -> None:
@@ -394,6 +448,20 @@ def test_a_unit_that_is_switched_off_before_its_first_delete_keeps_its_pods() ->
     assert (phases(lab), lab.deleted) == (["Aborted"], {})
     assert "label-off" in {hold.reason for hold in lab.why("ml/j")}
     settled(lab)
+
+
+def test_a_job_that_is_switched_off_does_not_follow_a_pod_that_stays_away() -> None:
+    labels = {"fault-scheduling": "force", "pod-rescheduling": "on", "app": "mindie-ms-coordinator"}
+    job = ascend_job("ms", replicas=2, labels=labels)
+    pods = [pod(f"ms-{role}-0", on, job, chips=()) for role, on in (("master", "a"), ("worker", "b"))]
+    lab = cluster(job, *pods, recreate=Recreate(3, 5000, ("x", "y", "z")))
+    lab.report("a", [fault("node", "NW-X", FaultLevel.SEPARATE_NPU)])
+    lab.run_until(100)
+    lab.merge("AscendJob/ml/ms", {"metadata": {"labels": {"fault-scheduling": "off"}}})
+    lab.run_until(900)
+    assert list(lab.deleted) == ["ml/ms-master-0"]
+    assert phases(lab) == ["Escalated"]
+    assert "label-off" in {hold.reason for hold in lab.why("ml/ms")}
 
 
 def test_a_job_that_is_made_smaller_in_mid_episode_recovers_with_what_it_is_now() -> None:

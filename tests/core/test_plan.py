@@ -9,10 +9,11 @@ import pytest
 
 from reconciler.core import clock, fold
 from reconciler.core.actions import Isolate, OpenRecovery, Progress
+from reconciler.core.objects import Meta, Recovery, RecoverySpec, RecoveryStatus
 from reconciler.core.policy import Isolation, Policy
 from reconciler.core.state import World
 from shared.model import Chip, Fault, FaultLevel
-from tests.core.build import FORCE, job_with_pods, node, pod, pod_set, role_set, storm_service
+from tests.core.build import FORCE, ascend_job, job_with_pods, node, pod, pod_set, role_set, storm_service
 from tests.core.worlds import T0, a_fault, after, decide, hear, kinds, reasons, report, world_of
 
 NODES = [node(name) for name in "abcd"]
@@ -123,6 +124,16 @@ def test_only_pods_that_use_the_chip_are_hit(
     assert reasons(decide(world), "ml/j") == ([] if restarts else ["chip-not-used"])
 
 
+@pytest.mark.parametrize(("held", "restarts"), [((3,), True), ((1,), False), ((), True)])
+def test_an_annotation_that_can_be_read_in_part_alone_says_nothing(held: tuple[int, ...], restarts: bool) -> None:
+    job_object, pod_object = job_with_pods("j", ("a",))
+    pod_object["metadata"]["annotations"]["huawei.com/AscendReal"] = "Ascend910-1,Ascend910_3"
+    world = world_of([*NODES, job_object, pod_object])
+    mapped = tuple(Chip(phy=phy, health="ok", pods=("uid-j-master-0",)) for phy in held)
+    hear(world, *(report(name) for name in "bcd"), report("a", a_fault(3), chips=mapped))
+    assert bool(opened(world)) is restarts
+
+
 def test_a_node_fault_hits_pods_without_chips_too() -> None:
     job_object, _ = job_with_pods("j", ("a",))
     world = world_of([*NODES, job_object, pod("j-master-0", "a", job_object, chips=())])
@@ -172,6 +183,15 @@ def test_a_failed_pod_without_retries_stays(retries: str | None) -> None:
     decided = decide(failed_pod_set(retries))
     assert kinds(decided) == []
     assert reasons(decided, "ml/s/s-r-p-0") == ["retry-disabled"]
+
+
+def test_a_contradiction_of_the_retries_is_told_with_its_values() -> None:
+    job_object = ascend_job("j", replicas=1, labels=FORCE | {"fault-retry-times": "10"})
+    failed = pod("j-master-0", "a", job_object, labels=FORCE | {"fault-retry-times": "9"}, phase="Failed", ready=False)
+    decided = decide(world_of([*NODES, job_object, failed]))
+    assert [hold.message for hold in decided.holds if hold.reason == "retry-disabled"] == [
+        "a pod Failed, and label fault-retry-times has different values: 9, 10"
+    ]
 
 
 def test_hardware_and_software_at_once_are_hardware_and_cost_nothing() -> None:
@@ -318,6 +338,33 @@ def test_a_pod_that_does_not_come_back_takes_its_job_along(
     assert ("Escalated" in phases) is escalates
 
 
+def test_a_job_that_follows_is_asked_for_its_label_until_the_first_delete() -> None:
+    world = world_of([*NODES, *coordinator(ready=False)])
+    pod_recovery(world, gone=0, bound=0)
+    decide(world)
+    hear(world, *(report(name) for name in "abcd"), at=after(601))
+    (ended,) = (action for action in decide(world, after(601)).actions if isinstance(action, Progress))
+    fold.observe(world, "Recovery", "set", as_seen("j-1", "r1", ended.recovery.spec, ended.status))
+    (follows,) = opened(world, 602)
+    fold.observe(world, "Recovery", "set", as_seen(follows.name, "r2", follows.spec, follows.status))
+    switch_off(world)
+    (aborted,) = (action for action in decide(world, after(602)).actions if isinstance(action, Progress))
+    assert (aborted.status.phase, aborted.status.reason) == ("Aborted", "label-off")
+
+
+def as_seen(name: str, uid: str, spec: RecoverySpec, status: RecoveryStatus) -> dict[str, Any]:
+    recovery = Recovery(Meta(name, namespace="ml", uid=uid), spec, status)
+    return {"kind": "Recovery", **msgspec.to_builtins(recovery)}
+
+
+def switch_off(world: World) -> None:
+    for obj in coordinator(ready=False):
+        obj["metadata"]["labels"]["fault-scheduling"] = "off"
+        if obj["kind"] == "Pod":
+            del obj["metadata"]["labels"]["fault-scheduling"]
+        fold.observe(world, obj["kind"], "set", obj)
+
+
 def test_missing_capacity_alone_escalates_nothing() -> None:
     objects = coordinator(ready=False, on=None, phase="Pending")
     objects[-1]["status"]["conditions"] = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]
@@ -334,7 +381,9 @@ def test_missing_capacity_alone_escalates_nothing() -> None:
         ("volcano-npu_v7.3.0", "volcano", ["stand-down"]),
         ("volcano-npu", "default-scheduler", []),
         ("gang", "volcano", []),
+        ("gang}]}]\n  # - name: volcano-npu_v6.0.0\n#", "volcano", []),
     ],
+    ids=["plugin", "another scheduler", "no plugin", "commented out"],
 )
 def test_beside_mindclusters_scheduler_plugin_the_warden_only_taints(
     plugins: str, scheduler: str, reason: list[str]

@@ -55,6 +55,22 @@ def test_a_fault_under_a_workload_without_the_label_is_told() -> None:
     assert [call.body["reason"] for call in calls] == ["LabelMissing"]
 
 
+def test_what_serves_on_faulty_hardware_for_want_of_room_is_told() -> None:
+    world = world_of([node("a"), *job_with_pods("j", ("a",))])
+    hear(world, report("a", a_fault("node")))
+    calls = list(refusal_events(world.snapshot(), told(decide(world).holds).values(), T0))
+    assert [(call.body["reason"], call.body["involvedObject"]["kind"]) for call in calls] == [("Capacity", "AscendJob")]
+
+
+def test_a_job_whose_operator_has_given_up_is_told() -> None:
+    objects = job_with_pods("j", ("a",))
+    objects[0]["status"] = {"conditions": [{"type": "Failed", "status": "True"}]}
+    world = world_of([node("a"), node("b"), *objects])
+    hear(world, report("a", a_fault()))
+    calls = list(refusal_events(world.snapshot(), told(decide(world).holds).values(), T0))
+    assert [call.body["reason"] for call in calls] == ["OwnerTerminal"]
+
+
 def test_observe_only_writes_not_even_an_event() -> None:
     world = world_of([node("a")], policy=Policy(observe_only=True))
     assert list(refusal_events(world.snapshot(), [Hold("a", "breaker", "m")], T0)) == []

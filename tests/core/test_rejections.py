@@ -122,3 +122,26 @@ def test_a_person_can_give_the_node_back_all_the_same() -> None:
     lab.release(name)
     lab.run_until(60)
     assert lab.tainted == {}
+
+
+def test_a_new_leader_takes_pods_turned_away_long_ago_for_no_news() -> None:
+    lab = lab_of(policy=Policy(isolate=Isolation(hold_down_s=60)))
+    for job in "jk":
+        lab.merge(f"Pod/ml/{job}-master-0", {"metadata": {"creationTimestamp": lab.clock.timestamp()}})
+        reject(lab, job)
+    lab.run_until(1000)
+    assert lab.tainted == {}, "five minutes and the hold-down are over"
+    lab.restart_reconciler()
+    lab.run_until(1100)
+    assert lab.tainted == {}
+
+
+def test_a_new_leader_still_knows_what_was_turned_away_just_now() -> None:
+    lab = lab_of()
+    for job in "jk":
+        lab.merge(f"Pod/ml/{job}-master-0", {"metadata": {"creationTimestamp": lab.clock.timestamp()}})
+    lab.restart_reconciler()
+    for job in "jk":
+        reject(lab, job)
+    lab.run_until(20)
+    assert lab.tainted == {"a": "NoSchedule"}

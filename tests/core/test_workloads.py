@@ -82,6 +82,20 @@ def storm() -> list[Object]:
     return [service, roles, whole, *(pod(f"s-r-p-0-{i}", "a", whole, labels=FORCE) for i in range(2))]
 
 
+def mixed_storm() -> list[Object]:
+    """Two roles of size 1 in one RoleSet: the routers restart one by one, the decodes together."""
+    service = storm_service("m")
+    roles = role_set("m-r", service)
+    alone = FORCE | {"pod-rescheduling": "on"}
+    roles["spec"]["roles"] = [
+        {"name": "router", "replicas": 2, "template": {"metadata": {"labels": alone}}},
+        {"name": "decode", "replicas": 2, "template": {"metadata": {"labels": dict(FORCE)}}},
+        {"name": "prefill", "replicas": 1, "podGroupSize": 2},
+    ]
+    decodes = [pod(f"m-r-decode-{i}", "b", roles, labels=FORCE) for i in range(2)]
+    return [service, roles, *decodes, *(pod(f"m-r-router-{i}", "a", roles, labels=alone) for i in range(2))]
+
+
 def unit(world: World, name: str) -> Unit:
     found = unit_of(world.pods[f"ml/{name}"], Index(world.snapshot()))
     assert isinstance(found, Unit), found
@@ -105,8 +119,20 @@ def unit(world: World, name: str) -> Unit:
             ["my-0-prefill-1-0", "my-0-prefill-1-1"],
             "InferServiceSet",
         ),
+        (mixed_storm(), "m-r-router-1", "ml/m/m-r-router-1", "Pod", ["m-r-router-1"], "StormService"),
+        (mixed_storm(), "m-r-decode-1", "ml/m/m-r", "Instance", ["m-r-decode-0", "m-r-decode-1"], "StormService"),
     ],
-    ids=["Deployment", "OME", "StatefulSet", "Volcano Job", "LWS worker", "LWS leader", "infer-operator"],
+    ids=[
+        "Deployment",
+        "OME",
+        "StatefulSet",
+        "Volcano Job",
+        "LWS worker",
+        "LWS leader",
+        "infer-operator",
+        "role that restarts by pod",
+        "role beside it",
+    ],
 )
 def test_what_restarts_together(
     objects: list[Object], hit: str, unit_id: str, level: str, pods: list[str], workload: str
@@ -115,6 +141,14 @@ def test_what_restarts_together(
     assert (found.id, found.level, [p.metadata.name for p in found.pods]) == (unit_id, level, pods)
     assert (found.workload.kind, found.blocked) == (workload, None)
     assert found.size in (0, len(pods))
+
+
+def test_the_size_of_a_role_set_is_without_the_pods_that_restart_alone() -> None:
+    objects = mixed_storm()
+    assert unit(world_of(objects), "m-r-decode-0").size == 2
+    for role in objects[1]["spec"]["roles"]:  # the routers were labelled by hand
+        role.pop("template", None)
+    assert unit(world_of(objects), "m-r-decode-0").size == 2
 
 
 @pytest.mark.parametrize("running", [False, True])
@@ -144,6 +178,7 @@ def test_an_ordinary_kubernetes_job_is_not_taken_for_a_volcano_job() -> None:
 ALL = {
     "AscendJob": lambda: job_with_pods("j", ("a", "b")),
     "StormService": storm,
+    "StormService by pod and by role": mixed_storm,
     "Deployment": deployment,
     "OME": ome,
     "StatefulSet": stateful_set,

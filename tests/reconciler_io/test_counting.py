@@ -46,7 +46,7 @@ def test_a_plan_is_counted_and_the_end_of_leading_takes_it_back(metrics: Metrics
     blind = (Unknown(1, "hbm_ecc", T0.wall, "hangs"), Unknown(2, "hbm_ecc", T0.wall, "hangs"))
     hear(world, msgspec.structs.replace(report("a", a_fault()), unknown=blind), report("b"))
     world.recoveries["ml/r"] = Recovery(Meta("r"), SPEC, RecoveryStatus(phase="Deleting"))
-    counting.planned(world.snapshot(), Plan((), (), None, BrakesUsed(3, 3, 1, 2)))
+    counting.planned(world.snapshot(), Plan((), (), None, BrakesUsed(3, 3, True, 1, 2)))
     assert value(metrics, "isolated_nodes", value="SeparateNPU") == 1
     assert value(metrics, "open_faults", level="SeparateNPU") == 1
     assert value(metrics, "open_faults", level=FaultLevel.SUB_HEALTH.value) == 0

@@ -180,6 +180,24 @@ async def test_the_server_says_how_long_to_wait(hand: Hand, store: Store) -> Non
     assert until >= began + 1.0
 
 
+async def test_a_day_that_a_proxy_asks_for_is_a_minute(hand: Hand, store: Store) -> None:
+    def refused(action: Action) -> Step:
+        yield Call("GET", "/api/v1/nodes/a")
+        return Outcome(False, "busy")
+
+    class Proxy:
+        async def send(self, call: Call, *, timeout_s: float) -> Reply:
+            return Reply(503, {"details": {"retryAfterSeconds": 86_400}})
+
+    executor = Executor(Proxy(), refused, lambda *_: None, lambda: time.monotonic() + 60, lambda _: None, hand.metrics)
+    executor.take([isolate(store, "a")], as_of=time.monotonic())
+    await eventually("the back-off", lambda: executor.wake_at() is not None)
+    wake_at = executor.wake_at()
+    assert wake_at is not None
+    assert 30 < wake_at - time.monotonic() <= 60
+    await executor.close()
+
+
 async def test_no_answer_is_an_outcome(hand: Hand, store: Store, server: ApiServer) -> None:
     action = isolate(store, "a")
     server.down = True
