@@ -1,7 +1,8 @@
 #!/bin/sh
 # Takes the warden out of a cluster and leaves nothing on its nodes.
-#   uninstall.sh            the daemons, what they wrote on nodes, then everything of deploy/ with the Recoveries
+#   uninstall.sh            the daemons, what they wrote on nodes, the components, then everything of deploy/ with the Recoveries
 #   uninstall.sh traces     only what was written on nodes; the reconciler must not run, it would write it again
+#   uninstall.sh components only what the components ranktable and drill made; leave them out of your kustomization first
 # Kept: the retry ledger volcano-system/vcjob-fault-npu-cm (AscendJobs that run rely on it), and on the NPU nodes the directory
 # /var/lib/npu-warden.      $KUBECTL: another kubectl, with its options.
 set -eu
@@ -22,16 +23,50 @@ traces() {
   fi
 }
 
+# What the components made outside of the warden's namespaces, and inside of them what would go on.
+components() {
+  $kubectl -n npuwarden-system delete cronjob/npuwarden-drill --cascade=foreground --ignore-not-found
+  $kubectl -n npuwarden-system delete role/npuwarden-drill rolebinding/npuwarden-drill serviceaccount/npuwarden-drill \
+    networkpolicy/drill-to-api-server networkpolicy/ms-controllers-to-reconciler --ignore-not-found
+  $kubectl -n mindx-dl delete role/npuwarden-ranktable rolebinding/npuwarden-ranktable --ignore-not-found
+  for name in npuwarden-ranktable npuwarden-drill; do
+    $kubectl delete "clusterrolebinding/$name" "clusterrole/$name" --ignore-not-found
+  done
+  kinds=$($kubectl api-resources --api-group=admissionregistration.k8s.io -o name)
+  case $kinds in
+  *validatingadmissionpolicies*) # from Kubernetes 1.30 on
+    for name in npuwarden-ranktable-configmaps npuwarden-drill-nodes; do
+      $kubectl delete "validatingadmissionpolicybinding/$name" "validatingadmissionpolicy/$name" --ignore-not-found
+    done
+    ;;
+  esac
+  # Of the same name ClusterD has a Service: ours has our label and no selector. The slices are ours by their names.
+  is=$($kubectl -n mindx-dl get service clusterd-grpc-svc --ignore-not-found \
+    -o jsonpath='{.metadata.labels.app\.kubernetes\.io/part-of}{.spec.selector}')
+  if [ "$is" = npu-warden ]; then
+    $kubectl -n mindx-dl delete service/clusterd-grpc-svc --ignore-not-found
+  fi
+  $kubectl -n mindx-dl delete endpointslice/npuwarden-ranktable endpointslice/npuwarden-ranktable-v6 --ignore-not-found
+  tables=$($kubectl get configmaps -A -l jobID -o jsonpath='{range .items[*]}{.metadata.namespace}/{.metadata.name}{" "}{end}')
+  for table in $tables; do
+    case ${table#*/} in
+    npuwarden-ranktable-*) $kubectl -n "${table%/*}" delete "configmap/${table#*/}" --ignore-not-found ;;
+    esac
+  done
+}
+
 case ${1:-all} in
 traces) traces ;;
+components) components ;;
 all)
   $kubectl -n npuwarden-system delete deployment npuwarden-reconciler --ignore-not-found --wait
   $kubectl -n npuwarden-system wait --for=delete pod -l app.kubernetes.io/name=npuwarden-reconciler --timeout=60s
+  components
   traces
   $kubectl delete -k "$here" --ignore-not-found
   ;;
 *)
-  echo "uninstall.sh: all or traces, not '$1'" >&2
+  echo "uninstall.sh: all, components or traces, not '$1'" >&2
   exit 2
   ;;
 esac

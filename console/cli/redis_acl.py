@@ -15,6 +15,8 @@ from console.redis_users import secret_objects
 from shared.config import ConfigError
 from shared.redis_url import RedisSettings
 
+RESTART = "kubectl -n npuwarden-system rollout restart statefulset npuwarden-redis"
+
 
 @click.group(name="redis-acl")
 def redis_acl() -> None:
@@ -26,9 +28,15 @@ def redis_acl() -> None:
 def print_secrets(node_users: bool) -> None:
     """Print Secrets with fresh passwords, for `kubectl apply -f -`.
 
-    Redis gets hashes, the daemons their passwords. Printed again they are other passwords: that is how to rotate them.
+    Redis gets hashes, the daemons their passwords. Printed again they are other passwords, of all users at once: that
+    is how to rotate them. Redis reads its users when it starts, so restart it then, or nobody gets in:
+
+    kubectl -n npuwarden-system rollout restart statefulset npuwarden-redis
     """
     click.echo(yaml.safe_dump_all(secret_objects(node_users=node_users), sort_keys=False, width=1000), nl=False)
+    click.echo(
+        f"these passwords are new; a Redis that runs already takes them when it is restarted: {RESTART}", err=True
+    )
 
 
 @redis_acl.command(name="nodes")

@@ -1,9 +1,11 @@
-"""Of a node the reconciler's account changes its own taint, annotations and condition, whatever RBAC lets it write."""
+"""Of a node the reconciler's account changes its own taint, annotations and condition, of a pod one mark, whatever RBAC
+lets it write."""
 
 from typing import Any
 
 import pytest
 
+from reconciler.core.handing_over import POD_STATUS
 from shared.names import CONDITION, ISOLATE_ANNOTATION, ISOLATION_ANNOTATION, RELEASE_ANNOTATION, TAINT_KEY
 from tests.cluster.api import Api, ApiError
 from tests.cluster.plane import ControlPlane
@@ -41,12 +43,12 @@ def taints(api: Api) -> list[dict[str, Any]]:
     return found
 
 
-def _why_not(api: Api, patch: Patch, path: str = PATH) -> str:
+def _why_not(api: Api, patch: Patch, path: str = PATH, policy: str = "npuwarden-reconciler-nodes") -> str:
     """What the policy says to the patch, on trial; empty when it is admitted."""
     try:
         api.merge_patch(f"{path}?dryRun=All", patch)
     except ApiError as exc:
-        if "npuwarden-reconciler-nodes" not in str(exc):
+        if policy not in str(exc):
             raise
         return str(exc)
     return ""
@@ -113,6 +115,68 @@ def test_everything_else_of_its_status_is_refused(node: Api, status: Patch) -> N
 def test_others_are_not_limited(node: Api, applied: ControlPlane) -> None:
     seen = applied.api.merge_patch(PATH, {"metadata": {"labels": {"zone": "b"}}, "spec": {"unschedulable": True}})
     assert seen["metadata"]["labels"]["zone"] == "b"
+
+
+POD = "/api/v1/namespaces/default/pods/guarded"
+
+
+@pytest.fixture
+def pod(applied: ControlPlane, as_reconciler: Api) -> Any:
+    """Somebody's pod, which no node runs; the policy of pods is in force."""
+    applied.api.post(
+        "/api/v1/namespaces/default/pods",
+        {
+            "metadata": {"name": "guarded", "labels": {"app": "a"}, "annotations": {"example.com/note": "mine"}},
+            "spec": {
+                "containers": [{"name": "main", "image": "example.com/main:1"}],
+                "nodeSelector": {"no": "node"},
+                "automountServiceAccountToken": False,
+            },
+        },
+    )
+    wait_until("the limits are in force", lambda: _of_a_pod(as_reconciler, {"metadata": {"labels": {"app": "b"}}}))
+    yield as_reconciler
+    applied.api.delete(f"{POD}?gracePeriodSeconds=0")
+
+
+def _of_a_pod(api: Api, patch: Patch) -> str:
+    return _why_not(api, patch, POD, "npuwarden-reconciler-pods")
+
+
+def test_the_mark_on_a_pod_may_come_and_go(pod: Api) -> None:
+    for value in ("Unhealthy-CardUnhealthy", None):
+        pod.merge_patch(POD, {"metadata": {"annotations": {POD_STATUS: value}}})
+        assert pod.get(POD)["metadata"]["annotations"].get(POD_STATUS) == value
+
+
+SPEC, POD_NOTES = "may change nothing of a pod", "the annotation huawei.com/pod-status only"
+
+
+@pytest.mark.parametrize(
+    ("patch", "why"),
+    [
+        pytest.param({"spec": {"activeDeadlineSeconds": 1}}, SPEC, id="deadline"),
+        pytest.param({"metadata": {"labels": {"app": "b"}}}, SPEC, id="label"),
+        pytest.param({"metadata": {"finalizers": ["example.com/hold"]}}, SPEC, id="finalizer"),
+        pytest.param(
+            {"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "u"}]}},
+            SPEC,
+            id="owner",
+        ),
+        pytest.param({"metadata": {"annotations": {"example.com/note": "x"}}}, POD_NOTES, id="annotation changed"),
+        pytest.param({"metadata": {"annotations": {"example.com/note": None}}}, POD_NOTES, id="annotation off"),
+        pytest.param({"metadata": {"annotations": {"example.com/new": "x"}}}, POD_NOTES, id="annotation added"),
+    ],
+)
+def test_everything_else_of_a_pod_is_refused(pod: Api, patch: Patch, why: str) -> None:
+    assert why in _of_a_pod(pod, patch)
+
+
+def test_another_image_in_a_pod_is_refused(pod: Api) -> None:
+    change = {"spec": {"containers": [{"name": "main", "image": "example.com/stolen:1"}]}}
+    with pytest.raises(ApiError, match="may change nothing of a pod"):
+        pod.request("PATCH", POD, change, content_type=STRATEGIC)
+    assert pod.get(POD)["spec"]["containers"][0]["image"] == "example.com/main:1"
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,8 @@ def test_who_makes_the_table(policy: Policy, clusterd: bool, made: bool) -> None
 def test_clusterd_may_come_and_go_and_the_wardens_own_service_is_not_it() -> None:
     world = service()
     own = {"kind": "ClusterDService", "metadata": CLUSTERD["metadata"] | {"labels": {fold.PART_OF: "npu-warden"}}}
-    for objects, expected in (([CLUSTERD], False), ([own], True), ([CLUSTERD], False), ([], True)):
+    taken_over = {**own, "spec": {"selector": {"app": "clusterd"}}}
+    for objects, expected in (([CLUSTERD], False), ([own], True), ([taken_over], False), ([own], True), ([], True)):
         fold.replace_all(world, "ClusterDService", objects)
         assert bool(planned(world)) == expected
     observe(world, CLUSTERD)

@@ -230,6 +230,17 @@ def test_one_job_id_in_two_namespaces_is_ambiguous() -> None:
     assert "2 namespaces" in why(world)
 
 
+@pytest.mark.parametrize(
+    ("job_id", "named"),
+    [("llm-7b.v2", True), ("0", True), ("LLM", False), ("llm_7b", False), ("llm..7b", False), ("llm-.7b", False)],
+)
+def test_a_job_id_that_makes_no_name_of_a_configmap_is_said_and_not_tried(job_id: str, named: bool) -> None:
+    objects = [*managers(job_id), *instance("p", "10.244.1.0", job_id=job_id), rings("p", "10.244.1.0", job_id=job_id)]
+    (found,) = world_of(objects).snapshot().services.values()
+    assert (found.table is not None) == named
+    assert ("makes no name of a ConfigMap" in found.why) != named
+
+
 names = st.lists(st.sampled_from("abcdefgh"), unique=True).map(tuple)
 
 
