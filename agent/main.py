@@ -86,6 +86,7 @@ async def serve(config: AgentConfig) -> None:
         probes=watching,
         metrics=metrics,
         drill=None if before is None else before.drill,
+        remembered=None if before is None else before.probes,
     )
     try:
         async with (

@@ -1,7 +1,8 @@
 """Probes that must know after a restart what they knew before: baselines of counters, what has been judged already.
 
 A probe that has the two methods of `Remembers` is asked at every save and told once at the start. What one of them
-cannot read of its own memory costs that probe its history and nothing else.
+cannot read or say of its own memory costs that probe its history and nothing else: least of all the report, which is
+saved first.
 """
 
 from __future__ import annotations
@@ -31,11 +32,19 @@ class Remembers(Protocol):
     def recall(self, kept: bytes, at: Instant, *, same_boot: bool) -> None: ...
 
 
-def remember(probes: Iterable[Probe]) -> dict[str, msgspec.Raw]:
-    """What the probes want to be told after a restart, by their names."""
-    return {
-        probe.name: msgspec.Raw(msgspec.json.encode(probe.memory())) for probe in probes if isinstance(probe, Remembers)
-    }
+def remember(probes: Iterable[Probe], before: Mapping[str, msgspec.Raw] | None = None) -> dict[str, msgspec.Raw]:
+    """What the probes want to be told after a restart, by their names; of one that cannot say it, what was `before`."""
+    kept: dict[str, msgspec.Raw] = {}
+    for probe in probes:
+        if not isinstance(probe, Remembers):
+            continue
+        try:
+            kept[probe.name] = msgspec.Raw(msgspec.json.encode(probe.memory()))
+        except Exception:
+            log.exception("probe %s: what it knows cannot be saved; what was saved before stays", probe.name)
+            if before is not None and probe.name in before:
+                kept[probe.name] = before[probe.name]
+    return kept
 
 
 def recall(probes: Iterable[Probe], kept: Mapping[str, msgspec.Raw], at: Instant, *, same_boot: bool) -> None:
@@ -43,5 +52,6 @@ def recall(probes: Iterable[Probe], kept: Mapping[str, msgspec.Raw], at: Instant
         if isinstance(probe, Remembers) and probe.name in kept:
             try:
                 probe.recall(bytes(kept[probe.name]), at, same_boot=same_boot)
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
-                log.error("probe %s: what it knew before the restart cannot be read (%s)", probe.name, exc)
+            except Exception as exc:
+                why = f"{type(exc).__name__}: {exc}"
+                log.exception("probe %s: what it knew before the restart cannot be read (%s)", probe.name, why)

@@ -20,6 +20,21 @@ Sink = Callable[[str, Observation | None, str | None], None]
 """(probe, what it saw, why it could not look): at least one of the last two is given."""
 
 
+async def attempt(probe: Probe) -> tuple[Observation | None, str | None]:
+    """One look, within its time: what it saw, and why it was in vain or partly so. A bug is logged too."""
+    try:
+        async with asyncio.timeout(probe.timeout_s):
+            seen = await probe.look()
+    except TimeoutError:
+        return None, f"no answer within {probe.timeout_s:g} s"
+    except CannotLook as exc:
+        return None, str(exc)
+    except Exception as exc:
+        log.exception("probe %s has a bug; its subject is unknown until it works again", probe.name)
+        return None, f"bug in the probe: {type(exc).__name__}: {exc}"
+    return seen, seen.trouble
+
+
 class ProbeDetails(msgspec.Struct, frozen=True):
     """One probe. age_s, took_s, error: of its last look, None before the first. last_error: the newest one, also when
     later looks went well, and how long ago it was."""
@@ -60,19 +75,7 @@ class Runner:
     async def look(self, probe: Probe) -> None:
         """One look, whatever comes of it told to the sink."""
         began = time.monotonic()
-        seen: Observation | None = None
-        why: str | None = None
-        try:
-            async with asyncio.timeout(probe.timeout_s):
-                seen = await probe.look()
-                why = seen.trouble
-        except TimeoutError:
-            why = f"no answer within {probe.timeout_s:g} s"
-        except CannotLook as exc:
-            why = str(exc)
-        except Exception as exc:
-            log.exception("probe %s has a bug; its subject is unknown until it works again", probe.name)
-            why = f"bug in the probe: {type(exc).__name__}: {exc}"
+        seen, why = await attempt(probe)
         self._note(probe.name, time.monotonic() - began, why)
         self._sink(probe.name, seen, why)
 

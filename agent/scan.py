@@ -11,8 +11,9 @@ from agent.fault_config import FaultConfig
 from agent.feed import feed
 from agent.host import open_host
 from agent.metrics import Metrics
-from agent.probe import CannotLook, Probe
+from agent.probe import Probe
 from agent.reporting import Context, Reporter
+from agent.runner import attempt
 from agent.sensors.kubelet import PodDevices
 from shared import catalog
 from shared.aio import now
@@ -49,10 +50,9 @@ async def _look(probe: Probe, detector: Detector) -> str | None:
     """A second time when it was in vain: detection believes in a blind driver after two looks only. Returns the
     version of the firmware, if the probe has seen that."""
     for _ in range(LOOKS):
-        try:
-            seen = await probe.look()
-        except CannotLook as exc:
-            detector.node_blind(probe.name, str(exc), now())
+        seen, why = await attempt(probe)
+        if seen is None:
+            detector.node_blind(probe.name, why, now())
             return None
         feed(detector, probe.name, seen, now())
         if seen.partly is not None:

@@ -11,7 +11,7 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +66,10 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 class Agent:
-    """Everything is handed in. `run` owns every loop and ends them all when `stop` is set."""
+    """Everything is handed in. `run` owns every loop and ends them all when `stop` is set.
+
+    remembered: what probes wanted to know again, by their names, as an earlier process has saved it.
+    """
 
     def __init__(
         self,
@@ -81,6 +84,7 @@ class Agent:
         probes: Sequence[Probe],
         metrics: Metrics,
         drill: Running | None = None,
+        remembered: Mapping[str, msgspec.Raw] | None = None,
     ) -> None:
         self.detector, self.publisher, self.disk = detector, publisher, disk
         self.latest: NodeReport | None = None
@@ -91,6 +95,7 @@ class Agent:
             log.warning("%s", complaint)
         self.runner = Runner(probes, self.observe, ticks=self.ticks, metrics=metrics)
         self._probes = probes
+        self._remembered = remembered
         self._firmware: str | None = None
         self.config, self._host, self._reporter = config, host, reporter
         self._chip_probe = next(probe for probe in probes if probe.name == CHIP_PROBE)
@@ -255,8 +260,8 @@ class Agent:
             self._next_beat = at.mono + self.config.report.heartbeat_s * random.uniform(0.9, 1.1)
         self.latest = report
         notes = [encode(note_of(report))] if self._reporter.changed else []
-        memory, probes = self.detector.memory(at), remember(self._probes)
-        kept = Kept(self._host.boot_id, report.session, memory, probes, self.drills.running)
+        memory, self._remembered = self.detector.memory(at), remember(self._probes, self._remembered)
+        kept = Kept(self._host.boot_id, report.session, memory, self._remembered, self.drills.running)
         self.publisher.offer(encode(report), since=event_at)
         await self.disk.save(msgspec.json.encode(kept), notes)
         self.publisher.wake()

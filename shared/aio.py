@@ -54,7 +54,7 @@ class Ticks:
 async def periodic(
     work: Callable[[], Awaitable[None]], *, period_s: float, jitter: float = 0.1, ticks: Ticks, name: str
 ) -> None:
-    """Run `work` for ever, every `period_s` seconds (+- jitter share), its own duration included.
+    """Run `work` for ever, every `period_s` seconds (up to the jitter share less), its own duration included.
 
     An exception of `work` is logged and the loop goes on: one bad round must not end the watch. Cancellation ends it.
     """
@@ -65,7 +65,7 @@ async def periodic(
         except Exception:
             log.exception("%s: this round failed, the next comes in %.0f s", name, period_s)
         ticks.tick(name)
-        pause = period_s * (1 + random.uniform(-jitter, jitter)) - (time.monotonic() - started)
+        pause = period_s * (1 + random.uniform(-jitter, 0)) - (time.monotonic() - started)
         await asyncio.sleep(max(0.0, pause))
 
 

@@ -6,13 +6,13 @@ there is looked for at its nearest parent.
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from agent.config import AgentConfig
 from agent.detect.readings import NodeFinding
+from agent.own_thread import OwnThread
 from agent.probe import CannotLook, Observation, Sensors
 
 
@@ -23,10 +23,11 @@ class HostDisk:
     def __init__(self, period_s: float, places: Iterable[Path], *, used_pct: float) -> None:
         self.period_s = period_s
         self._places, self._used_pct = tuple(dict.fromkeys(places)), used_pct
+        self._thread = OwnThread("statvfs")
 
     async def look(self) -> Observation:
         try:
-            seen = await asyncio.to_thread(lambda: {str(place): look_at(place) for place in self._places})
+            seen = await self._thread.run(lambda: {str(place): look_at(place) for place in self._places})
         except OSError as exc:
             raise CannotLook(f"{exc.filename}: {exc.strerror or exc}") from exc
         return Observation(node=judge(seen, self._used_pct))

@@ -6,7 +6,6 @@ runs and does not answer, or one that has answered before, is a fault after `loo
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import aiohttp
@@ -15,6 +14,7 @@ from agent.config import AgentConfig
 from agent.detect.readings import NodeFinding
 from agent.evidence import Streak
 from agent.limits import Kubelet as KubeletLimits
+from agent.own_thread import OwnThread
 from agent.probe import CannotLook, Observation, Sensors
 
 CODE = "NW-KUBELET"
@@ -30,6 +30,7 @@ class Kubelet:
         self._procfs, self._limits = procfs, limits
         self._bad = Streak(limits.looks)
         self._answered = False
+        self._thread = OwnThread("/proc")
 
     async def look(self) -> Observation:
         why = await self._ask()
@@ -51,7 +52,7 @@ class Kubelet:
                     return None
                 return f"{url} answered {answer.status}: {(await answer.text(errors='replace'))[:MAX_TEXT]}"
         except aiohttp.ClientConnectorError as exc:
-            if not self._answered and not await asyncio.to_thread(runs, self._procfs):
+            if not self._answered and not await self._thread.run(lambda: runs(self._procfs)):
                 raise CannotLook(f"no kubelet runs here, and nothing listens at {url}") from exc
             return f"{url}: {exc.strerror or exc}"
         except (aiohttp.ClientError, TimeoutError) as exc:

@@ -5,7 +5,6 @@ Only cards that are switched on and have had a carrier since boot count: an empt
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -16,6 +15,7 @@ import msgspec
 from agent.config import AgentConfig
 from agent.counting import Kept, Rising
 from agent.detect.readings import NodeFinding
+from agent.own_thread import OwnThread
 from agent.probe import CannotLook, Observation, Sensors
 from agent.sensors.nics import Nic, read_nics
 from shared.aio import now
@@ -31,11 +31,12 @@ class NicCarrier:
     def __init__(self, period_s: float, read: Callable[[], list[Nic]], *, flaps: int, window_s: float) -> None:
         self.period_s = period_s
         self._read = read
+        self._thread = OwnThread("netlink")
         self._rising = Rising(window_s=window_s, limit=flaps, began=time.monotonic())
 
     async def look(self) -> Observation:
         try:
-            nics = await asyncio.to_thread(self._read)
+            nics = await self._thread.run(self._read)
         except OSError as exc:
             raise CannotLook(f"network cards: {exc.strerror or exc}") from exc
         cards = [nic for nic in nics if nic.hardware]

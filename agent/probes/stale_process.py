@@ -6,13 +6,13 @@ that pod, which goes when the pod does. Processes of the host itself are nobody'
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from agent.config import AgentConfig
 from agent.detect.readings import ChipFinding
 from agent.evidence import Streak
+from agent.own_thread import OwnThread
 from agent.probe import CannotLook, Observation, Sensors
 from agent.sensors.holders import Holder, NotTheHost, read_holders
 
@@ -31,15 +31,20 @@ class StaleProcess:
         self.period_s = PERIOD_S
         self._sensors, self._read, self._pods = sensors, read, pods
         self._stale = Streak(looks)
+        self._thread = OwnThread("/proc and the kubelet's directory")
 
     async def look(self) -> Observation:
         try:
-            holders = await asyncio.to_thread(self._read)
-            alive = {entry.name for entry in self._pods.iterdir()}
+            stale = await self._thread.run(self._left_over)
         except (NotTheHost, OSError) as exc:
             raise CannotLook(str(exc)) from exc
-        stale = [holder for holder in holders if holder.pod not in alive]
         return Observation(chips=tuple(self._findings(stale)))
+
+    def _left_over(self) -> list[Holder]:
+        """The processes first: a pod that starts meanwhile has its directory before them."""
+        holders = self._read()
+        alive = {entry.name for entry in self._pods.iterdir()}
+        return [holder for holder in holders if holder.pod not in alive]
 
     def _findings(self, stale: list[Holder]) -> Iterable[ChipFinding]:
         for phy in sorted(self._sensors.chips.enumeration.chips):

@@ -36,7 +36,6 @@ class Versions:
         if enumeration is self._asked and mono < self._again_at:
             return Observation()
         chips, _ = await measured(self._gauges, "versions")
-        self._asked, self._again_at = enumeration, mono + ASK_AGAIN_S
         firmware = {one.chip.phy: found for one in chips if (found := firmware_of(one)) is not None}
         findings: list[ChipFinding] = []
         for one in chips:
@@ -49,6 +48,8 @@ class Versions:
         evidence = {"usual": usual[0][0], **others} if others else {}
         mixed = (NodeFinding(MIXED, bool(others), evidence=evidence),) if firmware else ()
         unasked = [f"chip {one.chip.phy}: {one.why}" for one in chips if one.why]
+        if not unasked:
+            self._asked, self._again_at = enumeration, mono + ASK_AGAIN_S
         return Observation(
             chips=tuple(findings),
             node=mixed,

@@ -76,14 +76,16 @@ class Child:
             continue
         await self._process.wait()
 
-    async def end(self) -> None:
-        """Kill and wait a little, so that pipes are closed; for our own end only."""
+    async def end(self) -> bool:
+        """Kill and wait a little, so that pipes are closed. False: it lives on, in a call that does not come back."""
         self.kill()
         try:
             async with asyncio.timeout(ENDING_S):
                 await self.gone()
         except TimeoutError:
             log.warning("%s (pid %d) did not die within %.0f s of SIGKILL; leaving it", self.name, self.pid, ENDING_S)
+            return False
+        return True
 
 
 def search_path(library: Path) -> str:

@@ -63,6 +63,7 @@ class EventStream:
         self._init_timeout_s = init_timeout_s
         self._phy_of: dict[int, int] = {}
         self._child: Child | None = None
+        self._survivor: Child | None = None
 
     @property
     def subscribed(self) -> bool:
@@ -99,7 +100,8 @@ class EventStream:
             pause_s = min(2 * pause_s, RESTART_MAX_S)
 
     async def _one_child(self) -> None:
-        """One child from start to end. Raises Refused, OSError."""
+        """One child from start to end, after the one before is gone. Raises Refused, OSError."""
+        await self._outlived()
         self._phy_of = {}
         child = await Child.start("event child", SCRIPT, self._library)
         self._metrics.children_started.labels("events").inc()
@@ -113,7 +115,22 @@ class EventStream:
             await self._forward(child)
         finally:
             self._child = None
-            await child.end()
+            if not await child.end():
+                self._survivor = child
+                self._metrics.children_abandoned.inc()
+
+    async def _outlived(self) -> None:
+        """Until a child that could not be killed has died, which may be never: each of them that hangs in the driver
+        holds memory and a handle, so there is one at most."""
+        if self._survivor is None:
+            return
+        why = f"the event child (pid {self._survivor.pid}) hangs in the driver and cannot be killed"
+        log.error("%s; polling goes on, and no other is started before it is gone", why)
+        self.state = f"no events: {why}"
+        await self._survivor.gone()
+        log.info("the event child (pid %d) is gone; the next is started", self._survivor.pid)
+        self._survivor = None
+        self._metrics.children_abandoned.dec()
 
     async def _until_subscribed(self, child: Child) -> None:
         try:

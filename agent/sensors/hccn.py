@@ -5,6 +5,8 @@ Calls are `hccn_tool -i <physical id> -<command> -g` (910A, 910B, A3); what they
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -19,12 +21,14 @@ from agent.decode.records import Decoded
 from agent.decode.text import ParseError
 from agent.detect.readings import LinkReading
 from agent.sensors.gauges import UbPorts
-from agent.sensors.process import Output, Tool, ToolError
+from agent.sensors.process import Output, TimedOut, Tool, ToolError
 
 Answer = TypeVar("Answer", bound=Decoded)
 
 PLACES = ("/usr/local/Ascend/driver/tools/hccn_tool", "/usr/bin/hccn_tool")
 TIMEOUT_S = 10.0
+LEFT_ALONE_S = 300.0
+"""A chip that is not ready costs the whole time-out with every command, and all chips share one queue."""
 MAX_TEXT = 120
 
 
@@ -36,10 +40,14 @@ class Down(msgspec.Struct, frozen=True):
 
 
 class Hccn:
-    """One call at a time; the tool waits up to 300 s for a device that is not ready, so its deadline is ours."""
+    """One call at a time; the tool waits up to 300 s for a device that is not ready, so its deadline is ours. A chip
+    that let it pass is left alone for a while, by all commands: the other ports must not wait for it again and again.
+    """
 
     def __init__(self, path: Path, *, lock: Path | None, timeout_s: float = TIMEOUT_S) -> None:
         self._tool = Tool(path, timeout_s=timeout_s, lock=lock)
+        self._turn = asyncio.Lock()
+        self._left_until: dict[int, float] = {}
 
     async def link(self, phy: int) -> LinkReading:
         try:
@@ -57,7 +65,11 @@ class Hccn:
 
     async def reaches(self, phy: int, address: str) -> bool:
         """Whether the port at this IPv4 address answers any of the tool's pings (three). Raises ToolError."""
-        return parse_reached(await self._tool.run("-i", str(phy), "-ping", "-g", "address", address))
+        try:
+            return parse_reached(await self._call(phy, "-i", str(phy), "-ping", "-g", "address", address))
+        except TimedOut:
+            self._left_until.pop(phy, None)  # a peer that is silent takes time too: that says nothing of this chip
+            raise
 
     async def optical(self, phy: int) -> Optical:
         """The optical module. Reading clears its flags, so there must be one reader only. Raises ToolError."""
@@ -65,14 +77,26 @@ class Hccn:
 
     async def ub_ports(self, logic: int) -> UbPorts:
         """The UB ports of a 950, which the tool names by logic id. Raises ToolError."""
-        return parse_ub_ports(await self._tool.run("-g", "-ub_connect", "-i", str(logic)))
+        return parse_ub_ports(await self._call(logic, "-g", "-ub_connect", "-i", str(logic)))
 
     async def stat(self, phy: int) -> dict[str, int]:
         """Packet counters since the start of the device, by the tool's names. Raises ToolError."""
         return _answer(hccn_stat.parse, await self._ask(phy, "-stat")).counters
 
     async def _ask(self, phy: int, command: str) -> Output:
-        return await self._tool.run("-i", str(phy), command, "-g")
+        return await self._call(phy, "-i", str(phy), command, "-g")
+
+    async def _call(self, chip: int, *args: str) -> Output:
+        """Whether the chip is left alone is known only when it is our turn: all queue up behind the first."""
+        async with self._turn:
+            left_s = self._left_until.get(chip, 0.0) - time.monotonic()
+            if left_s > 0:
+                raise ToolError(f"hccn_tool had no answer from it in time; left alone for {left_s:.0f} s more")
+            try:
+                return await self._tool.run(*args)
+            except TimedOut:
+                self._left_until[chip] = time.monotonic() + LEFT_ALONE_S
+                raise
 
 
 def parse_link(output: Output) -> bool | None:

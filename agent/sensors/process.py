@@ -22,6 +22,10 @@ class ToolError(Exception):
     """The tool gave no answer: it is missing, ran out of time, or the one before it still hangs."""
 
 
+class TimedOut(ToolError):
+    """The tool itself has used up the time, and no lock before it."""
+
+
 class Output(msgspec.Struct, frozen=True):
     """What a tool printed and how it ended. Text is decoded leniently: these tools are not careful with theirs."""
 
@@ -67,6 +71,7 @@ class Tool:
             raise ToolError(f"{what}: cannot be started: {exc.strerror or exc}") from exc
         assert process.stdout is not None
         assert process.stderr is not None
+        waited_for_lock = deadline - time.monotonic() < self._timeout_s / 2
         try:
             async with asyncio.timeout(deadline - time.monotonic()):
                 out, err = await asyncio.gather(_capped(process, process.stdout), _capped(process, process.stderr))
@@ -74,7 +79,8 @@ class Tool:
                     raise ToolError(f"{what}: more than {OUTPUT_CAP_BYTES} bytes of output; killed")
                 code = await process.wait()
         except TimeoutError:
-            raise ToolError(f"{what}: no answer within {self._timeout_s:g} s; killed") from None
+            why = f"{what}: no answer within {self._timeout_s:g} s; killed"
+            raise (ToolError if waited_for_lock else TimedOut)(why) from None
         finally:
             await self._finish(process)
         return Output(code, out.decode(errors="replace"), err.decode(errors="replace"))

@@ -80,13 +80,13 @@ class WorkerPool:
         """Kill without waiting; the count goes down when it has died."""
         child.kill()
         self._dying[child] = asyncio.create_task(self._bury(child), name=f"end of pid {child.pid}")
-        self._metrics.children_abandoned.set(len(self._dying))
+        self._metrics.children_abandoned.inc()
 
     async def _bury(self, child: Child) -> None:
         since = time.monotonic()
         await child.gone()
         del self._dying[child]
-        self._metrics.children_abandoned.set(len(self._dying))
+        self._metrics.children_abandoned.dec()
         took_s = time.monotonic() - since
         if took_s > DEATH_S:
             log.info("the abandoned %s (pid %d) is gone after %.1f s", child.name, child.pid, took_s)

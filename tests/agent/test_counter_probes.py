@@ -1,5 +1,6 @@
 """Probes of counters and versions: what is new counts, and a restart of the agent forgets nothing."""
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -7,13 +8,16 @@ import pytest
 from msgspec.structs import replace
 
 from agent.config import AgentConfig
+from agent.detect.readings import ChipIdentity
 from agent.limits import HbmEcc as HbmEccLimits
 from agent.limits import Hccs as HccsLimits
 from agent.limits import PortErrors as PortErrorsLimits
 from agent.limits import ProbeLimits
-from agent.probe import Probe, Sensors
+from agent.probe import NoDriver, Probe, Sensors
 from agent.probes import hbm_ecc, hccs, port_errors, versions
 from agent.remembering import recall, remember
+from agent.sensors.gauges import Measured
+from agent.sensors.pci import PciBus
 from console.lab.host import SimHost
 from console.lab.host.chip import Ecc
 from console.lab.host.state import Generation
@@ -137,6 +141,25 @@ async def test_a_driver_that_does_not_tell_says_nothing(host: SimHost) -> None:
     assert (seen.chips, seen.node, seen.firmware, seen.trouble) == ((), (), None, None)
 
 
+class HungOnce:
+    """A driver that hangs at the first of two chips, in as many rounds as it is told."""
+
+    def __init__(self, rounds: int) -> None:
+        self.rounds, self.asked = rounds, 0
+
+    async def measure(self, what: str) -> tuple[Measured, ...]:
+        self.asked += 1
+        why = "the driver hung" if self.asked <= self.rounds else ""
+        return Measured(ChipIdentity(0), why=why), Measured(ChipIdentity(1))
+
+
+async def test_chips_that_could_not_be_asked_stay_unknown_and_are_asked_again_at_the_next_look(tmp_path: Path) -> None:
+    driver = HungOnce(rounds=2)
+    probe = made(versions, Sensors(NoDriver(""), PciBus(tmp_path), gauges=driver))
+    assert [(await probe.look()).partly for _ in range(4)] == [*["chip 0: the driver hung"] * 2, None, None]
+    assert driver.asked == 3, "all of them are known now"
+
+
 # Memory of probes.
 
 
@@ -168,3 +191,37 @@ def test_memory_that_cannot_be_read_costs_that_probe_alone(caplog: pytest.LogCap
     assert "probe forgetful: what it knew before the restart cannot be read" in caplog.text
     recall([first], {}, now(), same_boot=True)
     assert len(first.recalled) == 1
+
+
+class Buggy(Forgetful):
+    name = "buggy"
+
+    def __init__(self, *memories: Any) -> None:
+        super().__init__()
+        self.memories = iter(memories)
+
+    def memory(self) -> Any:
+        memory = next(self.memories)
+        if isinstance(memory, Exception):
+            raise memory
+        return memory
+
+    def recall(self, kept: bytes, at: Instant, *, same_boot: bool) -> None:
+        raise KeyError("no such counter")
+
+
+def test_a_bug_in_what_a_probe_remembers_costs_that_probe_alone_and_keeps_what_it_said_last(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    plain = Forgetful()
+    probes = [Buggy({"b": 1}, KeyError("bug"), object(), {"b": 2}), plain]
+    rounds = [remember(probes)]
+    for _ in range(3):
+        rounds.append(remember(probes, rounds[-1]))
+    assert [bytes(kept["buggy"]) for kept in rounds] == [b'{"b":1}', b'{"b":1}', b'{"b":1}', b'{"b":2}']
+    assert all(bytes(kept["forgetful"]) == b'{"a":1}' for kept in rounds)
+    assert "probe buggy: what it knows cannot be saved" in caplog.text
+    assert remember([Buggy(KeyError("bug"))]) == {}
+    recall(probes, rounds[-1], now(), same_boot=True)
+    assert "probe buggy: what it knew before the restart cannot be read (KeyError" in caplog.text
+    assert plain.recalled == [b'{"a":1}']

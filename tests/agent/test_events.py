@@ -11,6 +11,7 @@ import pytest
 
 from agent.detect.readings import ChipEvent
 from agent.metrics import Metrics
+from agent.sensors.child import Child
 from agent.sensors.events import EventStream, parse_event
 from console.lab.host import SimHost
 from shared.aio import running
@@ -20,11 +21,13 @@ pytestmark = pytest.mark.slow
 
 
 class Listener:
-    def __init__(self, library: Path) -> None:
+    def __init__(self, library: Path, *, init_timeout_s: float = 25.0) -> None:
         self.heard: list[ChipEvent] = []
         self.gaps = 0
         self.metrics = Metrics()
-        self.stream = EventStream(library, on_events=self._hear, on_gap=self._gap, metrics=self.metrics)
+        self.stream = EventStream(
+            library, on_events=self._hear, on_gap=self._gap, metrics=self.metrics, init_timeout_s=init_timeout_s
+        )
 
     def _hear(self, events: Sequence[ChipEvent]) -> None:
         self.heard += events
@@ -130,6 +133,31 @@ async def test_children_end_with_their_parent(library: Path) -> None:
     async with listening(library):
         pid = event_child()
     assert pid not in children_of_this_process()
+
+
+async def test_a_child_that_cannot_be_killed_is_the_only_one_until_it_has_died(
+    library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process in the D state survives SIGKILL. None can be made here, so the signal is withheld."""
+    monkeypatch.setattr("agent.sensors.child.ENDING_S", 0.1)
+    monkeypatch.setattr("agent.sensors.events.RESTART_FIRST_S", 0.05)
+    listener = Listener(library, init_timeout_s=0.05)
+
+    def count(name: str, **labels: str) -> float | None:
+        return listener.metrics.registry.get_sample_value(f"npuwarden_agent_{name}", labels)
+
+    async with running(listener.stream.run()):
+        with monkeypatch.context() as withheld:
+            withheld.setattr(Child, "kill", lambda child: None)
+            await eventually("the child is given up", lambda: "cannot be killed" in listener.stream.state)
+            pid = event_child()
+            await asyncio.sleep(1)
+            assert count("children_started_total", child="events") == 1, "no second one beside it"
+            assert count("children_abandoned") == 1
+            assert str(pid) in listener.stream.state
+        os.kill(pid, 9)
+        await eventually("the next child", lambda: count("children_started_total", child="events") != 1)
+        assert count("children_abandoned") == 0
 
 
 def frame(kind: int, *, logic: int = 2, assertion: int = 1, code: int = 0x80E01801) -> bytes:

@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import time
 from pathlib import Path
 
 import msgspec
@@ -21,7 +22,7 @@ from agent.sensors.hccn import Hccn
 from agent.sensors.pci import PciBus
 from agent.sensors.worker import ChipFacts, Enumeration
 from console.lab.host import SimHost
-from shared.aio import Ticks, running
+from shared.aio import Ticks, periodic, running
 from tests.waiting import eventually
 
 
@@ -71,6 +72,18 @@ async def test_a_bug_or_hang_of_one_probe_stops_no_other(caplog: pytest.LogCaptu
     assert errors is not None
     assert errors >= 3
     assert len([record for record in caplog.records if "blind cannot look" in record.message]) == 1, "said once"
+
+
+async def test_the_jitter_of_a_loop_makes_it_come_round_sooner_and_never_later() -> None:
+    """The documents promise the period as the longest time between two looks."""
+    rounds: list[float] = []
+
+    async def work() -> None:
+        rounds.append(time.monotonic())
+
+    async with running(periodic(work, period_s=0.1, jitter=0.9, ticks=Ticks(), name="x")):
+        await eventually("twenty rounds", lambda: len(rounds) >= 20)
+    assert rounds[19] - rounds[0] < 0.85 * 19 * 0.1, "the mean is 0.55 of the period"
 
 
 async def test_recovery_of_a_probe_is_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -137,6 +150,19 @@ def test_a_file_that_is_no_probe_stops_the_start(
     with pytest.raises(probes.BadProbe, match=said):
         probes.load(AgentConfig(), sensors(host, hccn=False))
     sys.modules.pop("agent.probes.zz_bad", None)
+
+
+async def test_a_probe_that_cannot_be_made_is_blind_and_stops_no_other(
+    host: SimHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "zz_fails.py").write_text('"""Fails."""\ndef make(config, sensors):\n    raise KeyError("x")\n')
+    monkeypatch.setattr(probes, "__path__", [*probes.__path__, str(tmp_path)])
+    made = {probe.name: probe for probe in probes.load(AgentConfig(), sensors(host, hccn=False))}
+    sys.modules.pop("agent.probes.zz_fails", None)
+    assert {"chip_health", "card_lost"} < made.keys()
+    with pytest.raises(CannotLook, match="bug in the probe: it could not be set up: KeyError: 'x'"):
+        await made["zz_fails"].look()
+    assert "probe zz_fails" in caplog.text
 
 
 async def test_links_of_all_chips(host: SimHost) -> None:

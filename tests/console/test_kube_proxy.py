@@ -1,6 +1,5 @@
 """The reconciler through the API server's proxy: by the Service, then at the leader's pod; and how it can fail."""
 
-import socket
 import threading
 import urllib.error
 import urllib.request
@@ -13,10 +12,8 @@ import pytest
 import yaml
 
 from shared.names import NAMESPACE, RECONCILER_PORT, RECONCILER_SERVICE
-from tests.cluster.plane import ControlPlane
-from tests.console.conftest import Replica, Run, broken, served
+from tests.console.conftest import Replica, Run, broken
 from tests.process import free_ports
-from tests.waiting import wait_until
 
 SERVICE = f"/api/v1/namespaces/{NAMESPACE}/services/{RECONCILER_SERVICE}:{RECONCILER_PORT}/proxy"
 POD = f"/api/v1/namespaces/{NAMESPACE}/pods/reconciler-7-abc:{RECONCILER_PORT}/proxy"
@@ -145,45 +142,3 @@ def test_no_api_server_and_no_kubeconfig(run: Run, tmp_path: Path) -> None:
     result = run("status", "--url", f"kubeconfig:{tmp_path / 'absent'}")
     assert result.exit_code == 2
     assert "absent" in result.stderr
-
-
-def own_address() -> str | None:
-    """One of this machine that is not its loopback: an API server proxies to no other."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))  # sends nothing
-        except OSError:
-            return None
-        address = str(probe.getsockname()[0])
-    return None if address.startswith("127.") else address
-
-
-@pytest.mark.cluster
-def test_by_a_real_api_server(run: Run, replica: Replica, control_plane: ControlPlane) -> None:
-    if (address := own_address()) is None:
-        pytest.skip("this machine has no address but its loopback")
-    api, space = control_plane.api, f"/api/v1/namespaces/{NAMESPACE}"
-    if not api.find(space):
-        api.post("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
-    with served(replica, address) as port:
-        ports = [{"name": "http", "port": RECONCILER_PORT, "targetPort": port, "protocol": "TCP"}]
-        api.post(f"{space}/services", {"metadata": {"name": RECONCILER_SERVICE}, "spec": {"ports": ports}})
-        slices = f"/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices"
-        endpoints = {
-            "metadata": {"name": RECONCILER_SERVICE, "labels": {"kubernetes.io/service-name": RECONCILER_SERVICE}},
-            "addressType": "IPv4",
-            "endpoints": [{"addresses": [address], "conditions": {"ready": True, "serving": True}}],
-            "ports": [{"name": "http", "port": port, "protocol": "TCP"}],
-        }
-        try:
-            api.post(slices, endpoints)
-            where = ["--url", f"kubeconfig:{control_plane.kubeconfig}"]
-            wait_until("the proxy knows the endpoint", lambda: run("nodes", *where).exit_code == 0, 20)
-            replica.say("alpha", broken(0))
-            result = run("why", "alpha", *where)
-            assert result.exit_code == 1, result.output
-            assert "80E18402" in result.output
-            result = run("why", "alph", *where)
-            assert (result.exit_code, "known: alpha" in result.stderr) == (2, True), result.output
-        finally:
-            api.delete(f"{space}/services/{RECONCILER_SERVICE}")  # its endpoints go with it

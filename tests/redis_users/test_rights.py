@@ -168,6 +168,14 @@ def test_users_of_nodes_survive_a_restart_and_other_passwords_of_the_rest(node_u
         assert new.ping()
 
 
+def test_who_prints_new_passwords_is_told_that_redis_must_be_restarted() -> None:
+    argv = [*NPU_WARDEN, "redis-acl", "secrets"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=40, check=True)
+    restart = "kubectl -n npuwarden-system rollout restart statefulset npuwarden-redis"
+    assert restart in done.stderr
+    assert restart not in done.stdout, "that is for kubectl"
+
+
 def test_a_password_stays_and_pruning_removes_the_others(node_users: Server) -> None:
     before = (node_users.directory / "nodes" / "a").read_text()
     set_nodes(node_users, "a", "--prune")

@@ -1,0 +1,159 @@
+"""A look that hangs in the kernel, as on a dead disk: it costs its own probe, never the agent."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.limits import Kubelet as KubeletLimits
+from agent.metrics import Metrics
+from agent.own_thread import OwnThread
+from agent.probe import CannotLook, NoDriver, Observation, Probe, Sensors
+from agent.probes.host_disk import HostDisk
+from agent.probes.kubelet import Kubelet
+from agent.probes.nic_carrier import NicCarrier
+from agent.probes.stale_process import StaleProcess
+from agent.runner import Runner
+from agent.sensors.pci import PciBus
+from shared.aio import Ticks, running
+from tests.process import free_ports
+from tests.waiting import eventually
+
+LOOKS = 60
+"""More than any pool of threads that the looks could fill."""
+
+
+@pytest.fixture
+def disk() -> Iterator[threading.Event]:
+    """Set: the disk answers again."""
+    answers = threading.Event()
+    yield answers
+    answers.set()
+
+
+def host_disk(disk: threading.Event, path: Path, monkeypatch: pytest.MonkeyPatch) -> Probe:
+    statvfs = os.statvfs
+
+    def hangs(place: Any) -> os.statvfs_result:
+        disk.wait()
+        return statvfs(place)
+
+    monkeypatch.setattr(os, "statvfs", hangs)
+    return HostDisk(10, [path], used_pct=100)
+
+
+def nic_carrier(disk: threading.Event, path: Path, monkeypatch: pytest.MonkeyPatch) -> Probe:
+    return NicCarrier(10, lambda: [] * disk.wait(), flaps=3, window_s=3600)
+
+
+def stale_process(disk: threading.Event, path: Path, monkeypatch: pytest.MonkeyPatch) -> Probe:
+    sensors = Sensors(NoDriver(""), PciBus(path))
+    return StaleProcess(sensors, lambda: [] * disk.wait(), path, looks=2)
+
+
+def kubelet(disk: threading.Event, path: Path, monkeypatch: pytest.MonkeyPatch) -> Probe:
+    """Nothing listens, so it looks for a process of that name: opening a FIFO waits for its writer."""
+    (path / "1").mkdir()
+    os.mkfifo(path / "1/comm")
+
+    def writes() -> None:
+        disk.wait()
+        with (path / "1/comm").open("w"):  # lets the look in flight go, which then reads nothing
+            (path / "answers").write_text("kubelet\n")
+            (path / "answers").replace(path / "1/comm")
+
+    threading.Thread(target=writes, daemon=True).start()
+    return Kubelet(10, path, KubeletLimits(url=f"http://127.0.0.1:{free_ports(1)[0]}/healthz", timeout_s=1.0))
+
+
+class Told:
+    def __init__(self) -> None:
+        self.whys: list[str | None] = []
+
+    def __call__(self, probe: str, seen: Observation | None, why: str | None) -> None:
+        self.whys.append(why)
+
+
+@pytest.mark.parametrize("make", [host_disk, nic_carrier, stale_process, kubelet])
+async def test_many_looks_that_hang_take_one_thread_and_leave_the_resolver_alone(
+    make: Callable[[threading.Event, Path, pytest.MonkeyPatch], Probe],
+    disk: threading.Event,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    probe, told = make(disk, tmp_path, monkeypatch), Told()
+    probe.timeout_s = 0.2
+    runner = Runner([probe], told, ticks=Ticks(), metrics=Metrics())
+    before = threading.active_count()
+    for _ in range(LOOKS):
+        await runner.look(probe)
+    assert threading.active_count() - before <= 1
+    assert told.whys[0] == "no answer within 0.2 s"
+    assert all(why and "still hangs" in why for why in told.whys[1:])
+    async with asyncio.timeout(5):
+        assert await asyncio.get_running_loop().getaddrinfo("localhost", 6379)
+    disk.set()
+
+    probe.period_s = 0.05
+    async with running(runner.run()):
+        await eventually("it looks again", lambda: told.whys[-1] is None)
+
+
+ENDS = """
+import asyncio, os, signal, threading
+from pathlib import Path
+from agent.metrics import Metrics
+from agent.probes.host_disk import HostDisk
+from agent.runner import Runner
+from shared.aio import Ticks, running
+
+os.statvfs = lambda place: threading.Event().wait()
+
+async def main():
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    probe = HostDisk(0.05, [Path("/")], used_pct=95)
+    probe.timeout_s = 0.05
+    def told(probe, seen, why):
+        if "still hangs" in why:
+            print("hangs", flush=True)
+    async with running(Runner([probe], told, ticks=Ticks(), metrics=Metrics()).run()):
+        await stop.wait()
+
+asyncio.run(main())
+"""
+
+
+def test_a_process_whose_look_hangs_still_ends_at_sigterm() -> None:
+    with subprocess.Popen([sys.executable, "-c", ENDS], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "hangs\n"
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(timeout=10) == 0
+        finally:
+            process.kill()
+
+
+async def test_what_the_work_raises_is_raised_and_the_next_look_is_free() -> None:
+    thread = OwnThread("disk")
+    with pytest.raises(ZeroDivisionError):
+        await thread.run(lambda: 1 // 0)
+    assert await thread.run(lambda: 7) == 7
+
+
+async def test_a_look_in_flight_is_told_with_its_age(disk: threading.Event) -> None:
+    thread = OwnThread("disk")
+    first = asyncio.create_task(thread.run(disk.wait))
+    await eventually("it runs", lambda: thread.since is not None)
+    with pytest.raises(CannotLook, match=r"the last look \(disk\) still hangs, for \d+ s"):
+        await thread.run(disk.wait)
+    disk.set()
+    assert await first
