@@ -16,7 +16,7 @@ export SSL_CERT_FILE ?= $(SYSTEM_CA)
 endif
 
 help:
-	@echo "make check   lint, types, import rules, unit tests: about a minute, needs only Python"
+	@echo "make check   lint, types, import rules, the tests of what decides: about a minute, needs only Python"
 	@echo "make test    everything, on a machine that has nothing; the first run builds Kubernetes (about 10 minutes on 2 cores)"
 	@echo "make bench   what it costs and how fast it is, as JSON lines; BENCH=\"agent plan\" runs some of: $(BENCHES)"
 	@echo "make chaos   1,000 random steps of faults, kills and broken links on the lab cluster, 100 on the real control plane"
@@ -25,7 +25,7 @@ help:
 	@echo "make clean   caches and build output of this checkout (the built control plane stays in $(CACHE))"
 
 check: uv sync lint
-	$(RUN) pytest -n auto -m "not cluster and not redis and not slow"
+	$(RUN) pytest -n auto -m "not cluster and not redis and not slow" tests/core tests/detect tests/decode
 
 # pytest builds the control plane itself before the first test that needs it; those run last.
 test: machine sync lint

@@ -9,7 +9,7 @@ T = TypeVar("T")
 POLL_S = 0.05
 
 
-def wait_until(what: str, look: Callable[[], T], timeout_s: float = 20) -> T:
+def wait_until(what: str, look: Callable[[], T], timeout_s: float = 40) -> T:
     """The first true answer of ``look``; AssertionError names ``what`` and the last answer when the time is over."""
     deadline = time.monotonic() + timeout_s
     while not (seen := look()):
@@ -19,7 +19,7 @@ def wait_until(what: str, look: Callable[[], T], timeout_s: float = 20) -> T:
     return seen
 
 
-async def eventually(what: str, look: Callable[[], T], timeout_s: float = 20) -> T:
+async def eventually(what: str, look: Callable[[], T], timeout_s: float = 40) -> T:
     """``wait_until`` for tests whose code under test runs in the same event loop; ``look`` must be quick."""
     deadline = time.monotonic() + timeout_s
     while not (seen := look()):

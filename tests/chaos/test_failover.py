@@ -93,7 +93,7 @@ async def test_a_wrong_wall_clock_neither_takes_the_lease_nor_breaks_an_episode(
     """The leader's clock is an hour off; its lease is respected, and the other one finishes what it began."""
     async with pair(rig) as replicas:
         first = replicas.first
-        first.argv[1:1] = [f"LD_PRELOAD={wrong_clock}", f"NPUWARDEN_TEST_SKEW_S={ahead_s}"]
+        first.argv[3:3] = [f"LD_PRELOAD={wrong_clock}", f"NPUWARDEN_TEST_SKEW_S={ahead_s}"]
         await replicas.furnish()
         renewals = len(led(await replicas.audited(), replicas.names[0]))
         await eventually(

@@ -19,6 +19,8 @@ from shared.names import OPT_OUT_LABEL
 from tests.core.build import FORCE, Object, ascend_job, job_with_pods, node, pod, role_set, storm_service
 from tests.core.worlds import T0, world_of
 
+pytestmark = pytest.mark.slow
+
 BAD = fault(3, "80E18402", FaultLevel.SEPARATE_NPU)
 SPARE = Recreate(3, 10, ("x", "y", "z"))
 

@@ -10,6 +10,8 @@ from reconciler.core.policy import Breaker, Budget, CommonCause, Policy
 from tests.core.build import job_with_pods, node
 from tests.core.worlds import a_fault
 
+pytestmark = pytest.mark.slow
+
 PREFILL = {"app": "mindie-ms-server", "grt-group/deploy-server": "2"}
 DECODE = {"app": "mindie-ms-server", "grt-group/deploy-server": "1"}
 COORDINATOR = {"app": "mindie-ms-coordinator"}

@@ -13,6 +13,8 @@ from tests.core.any_cluster import LAYOUTS, Wanted, layout
 from tests.core.any_story import STEPS, Step, heal, take
 from tests.core.watched_cluster import Fates, WatchedCluster
 
+pytestmark = pytest.mark.slow
+
 HEALED_WITHIN_S = 900.0
 EXAMPLES = int(os.environ.get("NPUWARDEN_PROPERTY_EXAMPLES", "30"))
 

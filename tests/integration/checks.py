@@ -47,7 +47,7 @@ def renewed(rig: Rig, prefix: str, old: dict[str, Object], timeout_s: float = 25
     return found
 
 
-def ended(rig: Rig, *phases: str, timeout_s: float = 30) -> list[Object]:
+def ended(rig: Rig, *phases: str, timeout_s: float = 60) -> list[Object]:
     """The recoveries of the namespace, once all have ended: in these phases, in whatever order."""
 
     def look() -> list[Object] | None:
