@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from console.lab.host import SimHost
+from shared.model import NodeReport
 from tests.agent.conftest import MakeAgent
 from tests.agent.daemon import fault_ids
 from tests.redis_server import RedisServer
@@ -36,6 +37,14 @@ def test_what_happens_while_no_agent_runs_is_found_by_the_next(
     agent = make_agent(host, redis_server.url, kmsg=kmsg)
     report = agent.until("the firmware", lambda report: report.machine.firmware)
     assert (report.machine.driver, report.machine.firmware) == ("25.5.1", "7.7.0.3.231")
+    # A rise that is seen shows that the counters of all chips were read before it.
+    totals = itertools.count(3)
+
+    def has_risen(report: NodeReport) -> bool:
+        fatal_errors(host, 6, next(totals))
+        return "NW-PCIE-FATAL@6" in fault_ids(report)
+
+    agent.until("a rise", has_risen, 40)
     print_line(kmsg, "Fatal machine check")
     agent.until("the message", lambda report: "NW-KMSG-HARDWARE@node" in fault_ids(report))
     agent.kill()
