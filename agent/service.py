@@ -196,13 +196,11 @@ class Agent:
                 await self.runner.look(self._chip_probe)
                 rest_until = time.monotonic() + POLL_PAUSE_S
             wanted = self.detector.due(now())
-            early = [due for due in wanted if time.monotonic() < read_at.get(due.phy, 0.0) + READ_PAUSE_S]
-            if wanted and len(early) == len(wanted):
+            rested = [due for due in wanted if time.monotonic() >= read_at.get(due.phy, 0.0) + READ_PAUSE_S]
+            if wanted and not rested:
                 await asyncio.sleep(READ_PAUSE_S)
                 continue
-            for due in wanted:
-                if due in early:
-                    continue
+            for due in rested:
                 reading = await self._host.sensors.chips.read(due.phy)
                 if reading is None:
                     self.detector.reread(due.phy, None, now())

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import msgspec
 
 from reconciler.core.objects import Node, NodeSelectorTerm, Pod, PodSpec, Requirement, Taint, Toleration
+from reconciler.core.quantities import npus
 from reconciler.core.state import State
 
 _KEEPS_AWAY = ("NoSchedule", "NoExecute")
@@ -27,13 +28,6 @@ def requests_of(pod: Pod) -> Counter[str]:
         wanted = container.resources.requests or container.resources.limits or {}
         total.update(npus(wanted))
     return total
-
-
-def npus(amounts: Mapping[str, str]) -> dict[str, int]:
-    """The NPU resources among resource amounts; zero is left out."""
-    return {
-        name: int(n) for name, n in amounts.items() if name.startswith("huawei.com/") and n.isdecimal() and int(n) > 0
-    }
 
 
 def tolerates(tolerations: Iterable[Toleration] | None, taint: Taint) -> bool:

@@ -6,11 +6,8 @@ never had an NPU resource has no such key at all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from reconciler.core.objects import Node
-
-NPU_PREFIX = "huawei.com/"
+from reconciler.core.quantities import NPU_PREFIX, npus
 
 
 def is_npu_node(node: Node) -> bool:
@@ -19,18 +16,14 @@ def is_npu_node(node: Node) -> bool:
 
 def withdrawn(node: Node, chips: int) -> bool:
     """Whether the plugin has taken so many chips from the scheduler: what is left on offer is healthy."""
-    return 0 < chips <= _sum(node.status.capacity) - _sum(node.status.allocatable)
+    return 0 < chips <= sum(npus(node.status.capacity).values()) - sum(npus(node.status.allocatable).values())
 
 
 def not_back(node: Node) -> str | None:
     """Why the node does not offer all its NPUs yet; None = it does, or it has no device plugin that could say."""
     if not is_npu_node(node):
         return None
-    offered, present = _sum(node.status.allocatable), _sum(node.status.capacity)
+    offered, present = sum(npus(node.status.allocatable).values()), sum(npus(node.status.capacity).values())
     if present == 0:
         return "the device plugin has not registered again: no NPU is on offer"
     return f"the device plugin offers {offered} of {present} NPUs" if offered < present else None
-
-
-def _sum(amounts: Mapping[str, str]) -> int:
-    return sum(int(n) for name, n in amounts.items() if name.startswith(NPU_PREFIX) and n.isdecimal())

@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from reconciler.core.quantities import npus
+
 
 class _K8s(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """Base: camelCase on the wire, immutable in memory."""
@@ -216,7 +218,7 @@ class Pod(_K8s, frozen=True):
         total = 0
         for container in self.spec.containers:
             wanted = container.resources.requests or container.resources.limits or {}
-            total += sum(int(n) for name, n in wanted.items() if name.startswith("huawei.com/") and n.isdigit())
+            total += sum(npus(wanted).values())
         return total
 
 
