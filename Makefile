@@ -29,7 +29,7 @@ check: uv sync lint
 
 # pytest builds the control plane itself before the first test that needs it; those run last.
 test: machine sync lint
-	go=$$(scripts/go.sh); GO="$$go" $(RUN) pytest -v
+	go=$$(scripts/go.sh); GO="$$go" scripts/run_tests.sh $(RUN) pytest -v
 
 # Only event_to_taint and restart need the real control plane, and with it Go.
 bench: machine sync

@@ -34,6 +34,8 @@ class Disk:
         self._saving: asyncio.Future[None] | None = None
         self._memory = b""
         self._notes: deque[bytes] = deque(maxlen=MAX_UNSAVED)
+        self._behind = False
+        """Something has come up since the save that is under way began."""
         # a daemon, unlike the threads of an executor, is not waited for when the process ends
         threading.Thread(target=self._work, name="state", daemon=True).start()
 
@@ -76,11 +78,24 @@ class Disk:
 
     async def _save_newest(self) -> None:
         """One save is under way at most; what comes up while it hangs goes with the next, so that nothing piles up."""
-        if self._saving is None or self._saving.done():
-            memory, notes = self._memory, tuple(self._notes)
-            self._notes.clear()
-            self._saving = self._submit(lambda: self._save(memory, notes))
-        await self._in_time(self._saving)
+        if self._saving is not None and not self._saving.done():
+            self._behind = True
+            await self._in_time(self._saving)  # its end starts the next
+        saving = self._saving if self._saving is not None and not self._saving.done() else self._start_save()
+        await self._in_time(saving)
+
+    def _start_save(self) -> asyncio.Future[None]:
+        memory, notes = self._memory, tuple(self._notes)
+        self._notes.clear()
+        self._behind = False
+        self._saving = self._submit(lambda: self._save(memory, notes))
+        self._saving.add_done_callback(self._catch_up)
+        return self._saving
+
+    def _catch_up(self, done: asyncio.Future[None]) -> None:
+        """At once: the next report, which would save it too, may be a heartbeat away."""
+        if self._behind and not done.cancelled():
+            self._start_save()
 
     def _save(self, memory: bytes, notes: Sequence[bytes]) -> None:
         self._store.save(memory, notes)

@@ -256,12 +256,12 @@ class Agent:
             return
         if beat:
             self._next_beat = at.mono + self.config.report.heartbeat_s * random.uniform(0.9, 1.1)
-        self.latest = report
         notes = [encode(note_of(report))] if self._reporter.changed else []
         memory, self._remembered = self.detector.memory(at), remember(self._probes, self._remembered)
         kept = Kept(self._host.boot_id, report.session, memory, self._remembered, self.drills.running)
         self.publisher.offer(encode(report), since=event_at)
         await self.disk.save(msgspec.json.encode(kept), notes)
+        self.latest = report  # only now: who sees a fault may rely on it outliving a kill
         self.publisher.wake()
         self._count(report)
         for event in report.events:

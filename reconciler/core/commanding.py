@@ -93,6 +93,7 @@ def _ports(report: NodeReport) -> dict[int, str]:
 
 def _rereads(state: State, now: Instant, sent: Collection[str]) -> Iterator[Command]:
     """A pod that has just Failed may show a chip fault that its node has not: its chips are looked at at once."""
+    yield from _rereads_of_restarts(state, now, sent)
     failed = [pod for pod in state.pods.values() if pod.failed and f"reread/{pod.metadata.uid}" not in sent]
     index = Index(state)
     for pod in failed:
@@ -100,6 +101,23 @@ def _rereads(state: State, now: Instant, sent: Collection[str]) -> Iterator[Comm
             why = f"pod {pod.metadata.key} has Failed"
             body = Reread(why)
             yield Command(f"reread/{pod.metadata.uid}", str(pod.node), now.wall + REREAD_S, body)
+
+
+def _rereads_of_restarts(state: State, now: Instant, sent: Collection[str]) -> Iterator[Command]:
+    """The failed pod may be gone before anybody looks: the restart that it has caused still names it and its unit."""
+    there = {pod.metadata.uid for pod in state.pods.values()}
+    for recovery in state.recoveries.values():
+        opened = clock.parse(recovery.metadata.creation_timestamp)
+        fresh = opened is None or now.wall - opened < JUST_FAILED_S
+        if not (recovery.open and recovery.spec.cause.kind == "Software" and fresh):
+            continue
+        for target in recovery.spec.targets:
+            number, gone = f"reread/{target.uid}", target.uid not in there
+            if gone and number not in sent and target.node in state.heard and target.chips != ():
+                why = (
+                    f"pod {recovery.metadata.namespace}/{target.pod} is restarted because a pod of its unit has Failed"
+                )
+                yield Command(number, str(target.node), now.wall + REREAD_S, Reread(why))
 
 
 def _just_failed(pod: Pod, now: Instant) -> bool:

@@ -16,6 +16,7 @@ from shared.commands import Command, Peers, ReleaseSeparation, Reread
 from shared.model import Chip, Fault, FaultLevel, Instant, Machine, NodeReport
 from shared.names import ISOLATION_ANNOTATION, OPT_OUT_LABEL
 from tests.core.build import job_with_pods, node, pod
+from tests.core.journal import recovery
 from tests.core.worlds import T0, a_fault, after, hear, report, world_of
 
 MANUAL = a_fault(3, "80E18008", FaultLevel.MANUALLY_SEPARATE_NPU)
@@ -130,6 +131,29 @@ def test_a_pod_that_has_just_failed_has_its_node_looked_at_once() -> None:
     assert command.expires_at > T0.wall
     assert prompted(world, frozenset({command.id})) == []
     assert prompted(world, at=after(1))[0].id == command.id
+
+
+@pytest.mark.parametrize(
+    "kind, ago_s, phase, nodes",
+    [
+        ("Software", 5, "Deleting", ["a", "b"]),
+        ("Software", JUST_FAILED_S + 1, "Deleting", []),
+        ("Software", 5, "Recovered", []),
+        ("Hardware", 5, "Deleting", []),
+    ],
+)
+def test_failed_pods_that_are_already_gone_are_known_by_their_restart(
+    kind: str, ago_s: float, phase: str, nodes: list[str]
+) -> None:
+    restart = recovery(0, phase=phase)
+    restart["spec"]["cause"]["kind"] = kind
+    restart["spec"]["targets"] = [{"pod": f"j-{name}", "uid": f"uid-{name}", "node": name} for name in "ab"]
+    restart["metadata"]["creationTimestamp"] = clock.seconds(T0.wall - ago_s)
+    world = world_of([node("a"), node("b"), restart])
+    hear(world, report("a"), report("b"))
+    commands = prompted(world)
+    assert [command.node for command in commands] == nodes
+    assert prompted(world, frozenset(command.id for command in commands)) == []
 
 
 def test_a_failure_of_unknown_age_counts_as_new() -> None:
