@@ -2,10 +2,11 @@
 
 from tests.chaos.judge import Record, lost
 from tests.chaos.storm import Storm
+from tests.chaos.toxics import Rigging
 
 
-def told(where: str, storm: Storm, record: Record) -> str:
-    """One paragraph of figures."""
+def told(where: str, storm: Storm, record: Record, *, unanswered: str = "lost") -> str:
+    """One paragraph of figures. unanswered: what a steady fault is that nobody has answered."""
     steps, faults = sum(storm.done.values()), storm.truth.faults
     steady = [fault for fault in faults if fault.steady]
     missing = lost(storm.truth, storm.answered)
@@ -15,7 +16,15 @@ def told(where: str, storm: Storm, record: Record) -> str:
     return (
         f"\nchaos on the {where}, seed {storm.seed}: {steps} steps ({by})\n"
         f"  faults injected {len(faults)} ({kinds}), of them steady {len(steady)}, "
-        f"survived {len(steady) - len(missing)}, lost {len(missing)}\n"
+        f"survived {len(steady) - len(missing)}, {unanswered} {len(missing)}\n"
         f"  requests and connections spoiled {spoiled}; writes {len(record.writes)}, "
         f"pods deleted {len(record.deletions)}"
     )
+
+
+def bugs_said(rigging: Rigging) -> list[str]:
+    """Of each daemon that has logged an exception nobody foresaw: what it said around the first."""
+    daemons = (*rigging.replicas, *rigging.agents.values())
+    return [
+        f"{d.name}: {d.said[max(0, at - 300) : at + 2000]}" for d in daemons if (at := d.said.find("Traceback")) >= 0
+    ]

@@ -5,13 +5,14 @@ belongs to: what justifies the episode is looked up in the truth.
 """
 
 import bisect
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from shared.names import LEASE, TAINT_KEY
+from shared.names import LEASE, OPT_OUT_LABEL, TAINT_KEY
 from tests.chaos.record import Change, Object, Write
 from tests.chaos.truth import Injected, Truth
 
@@ -20,6 +21,8 @@ REAL_CHIPS = "huawei.com/AscendReal"
 KNOWN_FOR_S = 60.0
 """A fault that has gone may be acted on for so long: its end travels by the same broken ways as its beginning."""
 MINUTE_S = 60.0
+AT_ONCE_S = 10.0
+"""A delete that had seen the taint may still be on its way after somebody took it off, through a slow proxy."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,8 @@ def violations(record: Record) -> list[str]:
         deletes_without_episode,
         episodes_without_fault,
         deletes_without_taint,
+        isolations_without_cause,
+        isolations_of_the_opted_out,
         deletes_outside_the_unit,
         double_deletes,
         deletes_over_budget,
@@ -134,17 +139,75 @@ def episodes_without_fault(record: Record) -> Iterator[str]:
 
 
 def deletes_without_taint(record: Record) -> Iterator[str]:
-    """Whatever a node or chip is the cause of happens under a standing taint."""
-    for deletion in record.deletions:
+    """Whatever a node or chip is the cause of begins under a standing taint; somebody may have just taken it off."""
+    begun: set[str] = set()
+    for deletion in sorted(record.deletions, key=lambda deletion: deletion.version):
         cause = (deletion.recovery or {}).get("spec", {}).get("cause") or {}
-        if cause.get("kind") not in ("Hardware", "Node"):
+        if deletion.recovery is None or cause.get("kind") not in ("Hardware", "Node"):
             continue
+        episode = deletion.recovery["metadata"]["uid"]
+        if episode in begun:
+            continue  # half a unit is worse than none: the rest goes also when the node has healed meanwhile
+        begun.add(episode)
         nodes = {node["metadata"]["name"]: node for node in record.all_then("Node", deletion.version)}
         if not cause.get("nodes"):
             yield f"{deletion}: its cause {cause} names no node"
         for name in cause.get("nodes") or ():
-            if name in nodes and not any(taint["key"] == TAINT_KEY for taint in taints(nodes[name])):
+            stripped = any(
+                hand.what in ("stripped", "released")
+                and hand.node == name
+                and 0 <= deletion.at - hand.began < AT_ONCE_S
+                for hand in record.truth.hands
+            )
+            if name in nodes and not stripped and not isolated(nodes[name]):
                 yield f"{deletion}: {name} carried no taint of ours"
+
+
+def _newly_isolated(record: Record) -> Iterator[tuple[Write, Object, float]]:
+    """Writes of ours that put the taint on, with the node as it was and when it was seen."""
+    for write in record.writes:
+        if write.plural != "nodes" or not write.ok or not isolated(write.answer):
+            continue
+        before = record.then("Node", write.answer["metadata"]["uid"], write.version - 1)
+        after = record.then("Node", write.answer["metadata"]["uid"], write.version)
+        if before is not None and after is not None and not isolated(before.object):
+            yield write, before.object, after.at
+
+
+def isolations_without_cause(record: Record) -> Iterator[str]:
+    """A node is isolated because something on it is broken, or because a person wants it."""
+    for write, _, at in _newly_isolated(record):
+        faults = [f for f in record.truth.faults if f.kind != "pod" and f.node == write.name]
+        wishes = [h for h in record.truth.hands if h.what == "isolated" and h.node == write.name]
+        times = [(f.began, f.ended) for f in faults] + [(h.began, h.ended) for h in wishes]
+        if not any(began <= at and (ended is None or ended >= at - KNOWN_FOR_S) for began, ended in times):
+            yield f"node {write.name} by {write.replica}: {taints(write.answer)}, and nothing is the matter with it"
+
+
+def isolations_over_the_breaker(record: Record, *, nodes: int, window_s: float) -> Iterator[str]:
+    """Nodes that the warden has isolated of itself and not given back are few, within any window.
+
+    A taint that returns after somebody has taken it off isolates nobody anew, nor does one that outlasts a wish.
+    """
+    given_back = {write.version for write in record.writes if write.plural == "nodes" and not isolated(write.answer)}
+    since: dict[str, float] = {}
+    for change in record.changes:
+        if change.kind != "Node":
+            continue
+        ours = next((taint for taint in taints(change.object) if taint["key"] == TAINT_KEY), None)
+        if change.type == "DELETED" or (ours is None and change.version in given_back):
+            since.pop(change.name, None)
+        elif ours is not None and change.name not in since:
+            since[change.name] = -math.inf if ours.get("value") == "Manual" else change.at
+            fresh = {name: f"{at:.1f}" for name, at in since.items() if change.at - at < window_s}
+            if change.name in fresh and len(fresh) > nodes:
+                yield f"{fresh} isolated within {window_s:g} s, {nodes} are allowed"
+
+
+def isolations_of_the_opted_out(record: Record) -> Iterator[str]:
+    for write, before, _ in _newly_isolated(record):
+        if (before["metadata"].get("labels") or {}).get(OPT_OUT_LABEL) == "true":
+            yield f"node {write.name} by {write.replica}, which its label says to leave alone"
 
 
 def deletes_outside_the_unit(record: Record) -> Iterator[str]:
@@ -238,6 +301,10 @@ def ready(pod: Object) -> bool:
 
 def targets(recovery: Object) -> set[str]:
     return {target["uid"] for target in recovery["spec"].get("targets") or ()}
+
+
+def isolated(node: Object) -> bool:
+    return any(taint["key"] == TAINT_KEY for taint in taints(node))
 
 
 def taints(node: Object) -> list[Object]:

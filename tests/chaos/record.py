@@ -71,6 +71,8 @@ def audited(log: Path, replicas: frozenset[str]) -> list[Write]:
     found = []
     for line in log.read_text().splitlines():
         event = json.loads(line)
+        if event.get("level") != "RequestResponse":  # the rest is there for the comparison of rights
+            continue
         if event.get("userAgent") not in replicas or event.get("stage") != "ResponseComplete":
             continue
         ref = event.get("objectRef") or {}

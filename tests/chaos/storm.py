@@ -10,8 +10,8 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from shared.names import TAINT_KEY
-from tests.chaos.judge import chips, ready, taints
+from tests.chaos.judge import chips, isolated, ready
+from tests.chaos.people import People
 from tests.chaos.record import Object
 from tests.chaos.toxics import Rigging, Toxics, start
 from tests.chaos.truth import Injected, Truth
@@ -28,8 +28,12 @@ CALM_S = 120.0
 
 @dataclass
 class Storm:
+    """ill_at_once: nodes that are broken at the same time, so that the rest can serve; as many as there are: the brakes
+    must hold."""
+
     rigging: Rigging
     seed: int
+    ill_at_once: int = ILL_AT_ONCE
     truth: Truth = field(default_factory=Truth)
     answered: list[Injected] = field(default_factory=list)
     done: collections.Counter[str] = field(default_factory=collections.Counter)
@@ -37,6 +41,7 @@ class Storm:
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)
         self.toxics = Toxics(self.rigging, self._random)
+        self.people = People(self.toxics, self.truth, self._random)
         self._actions: dict[Callable[[], Awaitable[bool]], int] = {
             self._break_chip: 16,
             self._heal: 30,
@@ -53,6 +58,14 @@ class Storm:
             self.toxics.freeze_replica: 1,
             self.toxics.cordon: 2,
             self.toxics.cut_watches: 2,
+            self._opt_out: 2,
+            self.people.strip_taint: 3,
+            self.people.taint_otherwise: 2,
+            self.people.isolate: 2,
+            self._release: 2,
+            self.people.pause: 1,
+            self.people.flood: 1,
+            self.people.lie: 1,
         }
 
     async def blow(self, steps: int) -> None:
@@ -66,10 +79,11 @@ class Storm:
             await self._look()
             await asyncio.sleep(self._random.uniform(*PAUSE_S))  # the pace of the storm; nothing is hoped for
 
-    async def calm(self) -> None:
+    async def calm(self, *, answered: bool = True) -> None:
         """Toxics end; the steady faults must be answered, then all is healed and everything must be as before."""
         await self.toxics.end_all()
-        await self._until("every fault answered", self._all_answered)
+        if answered:
+            await self._until("every fault answered", self._all_answered)
         for fault in self.truth.standing():
             await self._mend(fault)
         await self._until("everything healed", self._all_well)
@@ -102,7 +116,7 @@ class Storm:
         pods = [p for p in await world.pods() if ready(p) and "deletionTimestamp" not in p["metadata"]]
         if len(pods) != self.rigging.pods:
             return f"{len(pods)} of {self.rigging.pods} pods are Ready"
-        held = [n["metadata"]["name"] for n in await world.node_objects() if _ours(n)]
+        held = [n["metadata"]["name"] for n in await world.node_objects() if isolated(n)]
         open_ones = [
             r["metadata"]["name"] for r in await world.recoveries() if not r["status"]["times"].get("finished")
         ]
@@ -114,7 +128,7 @@ class Storm:
         if not waiting:
             return
         pods = [pod for pod in await self.rigging.world.pods() if pod["spec"].get("nodeName")]
-        tainted = {n["metadata"]["name"] for n in await self.rigging.world.node_objects() if _ours(n)}
+        tainted = {n["metadata"]["name"] for n in await self.rigging.world.node_objects() if isolated(n)}
         for fault in waiting:
             if fault.kind == "pod":
                 if all(pod["metadata"]["uid"] != fault.pod_uid for pod in pods):
@@ -127,13 +141,14 @@ class Storm:
 
     def _well(self) -> list[str]:
         ill = self.truth.ill_nodes()
-        return [name for name in self.rigging.world.nodes if name not in ill] if len(ill) < ILL_AT_ONCE else []
+        free = [name for name in self.rigging.world.nodes if name not in ill and self.people.free(name)]
+        return free if len(ill) < self.ill_at_once else []
 
-    async def _break_chip(self, *, steady: bool = True) -> bool:
+    async def _break_chip(self, *, steady: bool = True, node: str | None = None) -> bool:
         well = self._well()
         if not well:
             return False
-        node, chip = self._random.choice(well), self._random.randrange(CHIPS)
+        node, chip = node or self._random.choice(well), self._random.randrange(CHIPS)
         code = self._random.choice(RESTARTING + STAYING)
         restarts = code in RESTARTING
         self.truth.faults.append(Injected("chip", node, time.monotonic(), chip, code, restarts=restarts, steady=steady))
@@ -142,15 +157,29 @@ class Storm:
 
     async def _flicker(self) -> bool:
         """A fault that goes whether anybody has seen it or not."""
-        if not await self._break_chip(steady=False):
+        return await self._break_for_a_while()
+
+    async def _break_for_a_while(self, node: str | None = None) -> bool:
+        if not await self._break_chip(steady=False, node=node):
             return False
         fault = self.truth.faults[-1]
         self.toxics.later(self._random.uniform(0.1, 3.0), lambda: self._mend(fault))
         return True
 
+    async def _opt_out(self) -> bool:
+        """A node that the warden is told to leave alone breaks."""
+        node = await self.people.opt_out()
+        return node is not None and (not self._well() or await self._break_for_a_while(node))
+
+    async def _release(self) -> bool:
+        known = {id(fault) for fault in self.answered}
+        return await self.people.release({fault.node for fault in self.truth.standing() if id(fault) not in known})
+
     async def _heal(self) -> bool:
         """Of those that were answered."""
         found = [f for f in self.truth.standing() if any(f is known for known in self.answered)]
+        if not found and len(self.truth.ill_nodes()) == len(self.rigging.world.nodes):
+            found = self.truth.standing("chip")  # held by the brakes: people heal it
         if not found:
             return False
         await self._mend(self._random.choice(found))
@@ -192,10 +221,6 @@ class Storm:
         self.rigging.agents[node].kill()
         await self.rigging.world.power(node, on=False)
         return True
-
-
-def _ours(node: Object) -> bool:
-    return any(taint["key"] == TAINT_KEY for taint in taints(node))
 
 
 def _sits(pod: Object, fault: Injected) -> bool:

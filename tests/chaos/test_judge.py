@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from shared.names import LEASE, TAINT_KEY
-from tests.chaos.judge import Record, lost, violations
+from shared.names import LEASE, OPT_OUT_LABEL, TAINT_KEY
+from tests.chaos.judge import Record, isolations_over_the_breaker, lost, violations
 from tests.chaos.record import Change, Object, Write, write_of
-from tests.chaos.truth import Injected, Truth
+from tests.chaos.truth import Hand, Injected, Truth
 
 REPLICA, HOLDER = "replica-0", "vm_1"
 FAULT_AT, DELETE_AT = 10.0, 11.0
@@ -134,6 +134,16 @@ def not_the_leader(h: History) -> None:
     h.changes.insert(7, change(7, 10.8, "Lease", lease(7, "somebody-else")))
 
 
+def opted_out(h: History) -> None:
+    before = node(1, tainted=False)
+    before["metadata"]["labels"] = {OPT_OUT_LABEL: "true"}
+    h.changes[0] = change(1, 0, "Node", before, "ADDED")
+
+
+def taken_off(h: History) -> None:
+    h.changes.insert(5, change(6, 10.55, "Node", node(6, tainted=False)))
+
+
 WRONG: dict[str, Callable[[History], None]] = {
     "blind_deletes": no_uid,
     "deletes_without_episode": unclaimed,
@@ -141,6 +151,9 @@ WRONG: dict[str, Callable[[History], None]] = {
     "episodes_without_fault ": another_chip,
     "episodes_without_fault  ": healed_long_ago,
     "deletes_without_taint": no_taint,
+    "deletes_without_taint ": taken_off,
+    "isolations_without_cause": nothing_broken,
+    "isolations_of_the_opted_out": opted_out,
     "deletes_outside_the_unit": other_unit,
     "double_deletes": twice,
     "deletes_over_budget": too_many,
@@ -158,6 +171,33 @@ def test_a_wrong_one_is_seen(invariant: str) -> None:
     history = History()
     WRONG[invariant](history)
     assert invariant.strip() in {text.partition(":")[0] for text in history.judged()}
+
+
+def test_a_person_who_has_just_taken_the_taint_off_is_no_fault_of_the_warden() -> None:
+    history = History()
+    taken_off(history)
+    history.truth.hands.append(Hand("stripped", "n", 10.55))
+    assert history.judged() == []
+
+
+def test_a_node_that_a_person_wants_isolated_has_a_cause() -> None:
+    history = History()
+    nothing_broken(history)
+    history.truth.hands.append(Hand("isolated", "n", 5.0))
+    assert not any(text.startswith("isolations_without_cause") for text in history.judged())
+
+
+@pytest.mark.parametrize(("window_s", "said"), [(10.0, 1), (1.0, 0)])
+def test_more_nodes_than_the_breaker_lets_pass_are_seen(window_s: float, said: int) -> None:
+    names = ("a", "b", "c")
+    times = {"a": 1.0, "b": 3.0, "c": 5.0}
+    changes = []
+    for version, name in enumerate(names, 1):
+        there = node(version, tainted=True)
+        there["metadata"] |= {"name": name, "uid": f"uid-{name}"}
+        changes.append(change(version, times[name], "Node", there))
+    record = Record(changes, [], Truth(), 10)
+    assert len(list(isolations_over_the_breaker(record, nodes=2, window_s=window_s))) == said
 
 
 def test_a_fault_nobody_has_answered_is_lost() -> None:

@@ -4,6 +4,7 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,9 +13,9 @@ from console.lab.cluster.lab import LabCluster
 from console.lab.cluster.workloads import mindie_job, rings_config, storm_service
 from console.lab.host import SimHost
 from shared.names import NAMESPACE
-from tests.chaos.figures import told
+from tests.chaos.figures import bugs_said, told
 from tests.chaos.http_proxy import HttpProxy
-from tests.chaos.judge import Record, lost, violations
+from tests.chaos.judge import Record, isolations_over_the_breaker, lost, violations
 from tests.chaos.storm import Storm
 from tests.chaos.tcp_proxy import TcpProxy
 from tests.chaos.toxics import Rigging
@@ -28,7 +29,7 @@ STEPS = int(os.environ.get("NPUWARDEN_CHAOS_STEPS", "60"))
 SEED = int(os.environ.get("NPUWARDEN_CHAOS_SEED", "1"))
 NODES, PODS = 4, 8
 DELETES_PER_MIN = 30
-POLICY = {
+POLICY: dict[str, dict[str, Any]] = {
     "detect": {"agent_silent_after_s": 8, "not_ready_after_s": 5},
     "isolate": {"hold_down_s": 1, "hold_down_max_s": 2, "reboot_probation_s": 0},
     "breaker": {"nodes": "100%", "min_nodes": 1000},
@@ -37,8 +38,19 @@ POLICY = {
 }
 
 
+BREAKER, WINDOW_S = 2, 10
+BRAKED = POLICY | {
+    "breaker": {"nodes": "50%", "min_nodes": BREAKER, "window_s": WINDOW_S},
+    "common_cause": {"nodes": 3},
+    "budget": {"restarting": "25%", "deletes_per_min": 8},
+}
+SLACK_S = 2.0
+"""Between the second that the warden writes down and the moment at which the change was seen."""
+
+
 @pytest.fixture
-async def rigging(tmp_path: Path) -> AsyncIterator[Rigging]:
+async def rigging(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Rigging]:
+    policy = getattr(request, "param", POLICY)
     async with AsyncExitStack() as stack:
         broker = RedisServer(tmp_path)
         broker.start()
@@ -59,7 +71,7 @@ async def rigging(tmp_path: Path) -> AsyncIterator[Rigging]:
             proxy = await stack.enter_async_context(HttpProxy(f"replica-{number}", lab.url, seed=SEED + number))
             kubeconfig = tmp_path / f"kubeconfig-{number}"
             kubeconfig.write_text(rig_files.kubeconfig(proxy.url))
-            replica = Reconciler(tmp_path, kubeconfig, ways[1].url, POLICY)
+            replica = Reconciler(tmp_path, kubeconfig, ways[1].url, policy)
             proxies.append(proxy)
             replicas.append(replica)
         hosts = {name: SimHost.create(tmp_path / name) for name in world.nodes}
@@ -83,4 +95,18 @@ async def test_no_invariant_breaks_and_no_fault_is_lost(rigging: Rigging) -> Non
     assert violations(record) == []
     assert lost(storm.truth, storm.answered) == []
     assert record.deletions, "the storm has moved nothing"
-    assert [d.name for d in (*rigging.replicas, *rigging.agents.values()) if "Traceback" in d.said] == []
+    assert bugs_said(rigging) == []
+
+
+@pytest.mark.parametrize("rigging", [BRAKED], indirect=True, ids=["braked"])
+async def test_the_brakes_hold_when_everything_breaks_and_let_go_when_it_is_over(rigging: Rigging) -> None:
+    storm = Storm(rigging, SEED, ill_at_once=NODES)
+    await storm.blow(STEPS)
+    await storm.calm(answered=False)
+    assert isinstance(rigging.world, LabWorld)
+    writes = sorted((w for proxy in rigging.proxies for w in proxy.writes), key=lambda write: write.at)
+    record = Record(rigging.world.changes, writes, storm.truth, BRAKED["budget"]["deletes_per_min"])
+    print(told("lab cluster with brakes", storm, record, unanswered="held by the brakes until they healed"))
+    assert violations(record) == []
+    assert list(isolations_over_the_breaker(record, nodes=BREAKER, window_s=WINDOW_S - SLACK_S)) == []
+    assert bugs_said(rigging) == []

@@ -10,7 +10,7 @@ import pytest
 
 from console.lab import rig_files
 from shared.names import NAMESPACE
-from tests.chaos.figures import told
+from tests.chaos.figures import bugs_said, told
 from tests.chaos.http_proxy import HttpProxy
 from tests.chaos.judge import Record, lost, violations
 from tests.chaos.record import audited
@@ -89,4 +89,4 @@ async def test_no_invariant_breaks_and_no_fault_is_lost(rigging: Rigging, rig: R
     assert violations(record) == []
     assert lost(storm.truth, storm.answered) == []
     assert record.deletions, "the storm has moved nothing"
-    assert [d.name for d in (*rigging.replicas, *rigging.agents.values()) if "Traceback" in d.said] == []
+    assert bugs_said(rigging) == []

@@ -191,11 +191,11 @@ class Toxics:
 
     async def cordon(self) -> bool:
         """Somebody else's hand on a node, which is none of the warden's business."""
-        node = self._random.choice(list(self.rigging.world.nodes))
-        await self.rigging.world.cordon(node, on=True)
+        path = f"/api/v1/nodes/{self._random.choice(list(self.rigging.world.nodes))}"
+        await self.rigging.world.patch(path, {"spec": {"unschedulable": True}})
 
         async def uncordon() -> None:
-            await self.rigging.world.cordon(node, on=False)
+            await self.rigging.world.patch(path, {"spec": {"unschedulable": None}})
 
         self.later(self._random.uniform(*TOXIC_S), uncordon)
         return True

@@ -33,10 +33,21 @@ class Injected:
 
 
 @dataclass
+class Hand:
+    """What a person has done to a node, in monotonic seconds; `ended` None: it still holds, or has no end."""
+
+    what: Literal["isolated", "opted out", "stripped", "released"]
+    node: str
+    began: float
+    ended: float | None = None
+
+
+@dataclass
 class Truth:
-    """Every fault of a run, oldest first."""
+    """Every fault of a run, and what people did meanwhile, oldest first."""
 
     faults: list[Injected] = field(default_factory=list)
+    hands: list[Hand] = field(default_factory=list)
 
     def standing(self, kind: Kind | None = None) -> list[Injected]:
         return [fault for fault in self.faults if fault.open and kind in (None, fault.kind)]

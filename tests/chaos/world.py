@@ -8,12 +8,13 @@ from typing import Protocol
 from console.lab.cluster import journal
 from console.lab.cluster.lab import LabCluster
 from console.lab.cluster.patches import MERGE_PATCH
-from console.lab.cluster.resources import BY_PLURAL, NODES
+from console.lab.cluster.resources import BY_PLURAL
 from tests.chaos.record import Change, Object
 from tests.cluster.api import ApiError
 from tests.integration.journal import Journal
 from tests.integration.rig import Rig
 
+GONE_OR_CHANGED = (404, 409, 422)
 KINDS = {BY_PLURAL[plural]: BY_PLURAL[plural].kind for plural in ("nodes", "pods", "recoveries", "leases")}
 
 
@@ -35,7 +36,11 @@ class World(Protocol):
         """The pod's containers end; False: it has gone or been replaced meanwhile."""
         ...
 
-    async def cordon(self, node: str, *, on: bool) -> None: ...
+    async def patch(self, path: str, body: Object) -> bool:
+        """A merge patch by an administrator; False: the object is not there or has changed."""
+        ...
+
+    async def create(self, path: str, body: Object) -> None: ...
     def cut_watches(self) -> None: ...
 
 
@@ -72,9 +77,14 @@ class LabWorld:
         self._lab.kubelets.fail(meta["namespace"], meta["name"])
         return True
 
-    async def cordon(self, node: str, *, on: bool) -> None:
-        patch = {"spec": {"unschedulable": on or None}}
-        self._store.request("PATCH", NODES.path("", node), body=patch, content_type=MERGE_PATCH)
+    async def patch(self, path: str, body: Object) -> bool:
+        reply = self._store.request("PATCH", path, body=body, content_type=MERGE_PATCH)
+        assert reply.status in (200, *GONE_OR_CHANGED), reply
+        return reply.status == 200
+
+    async def create(self, path: str, body: Object) -> None:
+        reply = self._store.request("POST", path, body=body)
+        assert reply.status == 201, reply
 
     def cut_watches(self) -> None:
         self._lab.server.cut_watches()
@@ -120,17 +130,19 @@ class PlaneWorld:
         containers = [{**ended, "state": {"terminated": {"exitCode": 1}}}]
         path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/status"
         patch = {"metadata": {"uid": meta["uid"]}, "status": {"phase": "Failed", "containerStatuses": containers}}
+        return await self.patch(path, patch)
+
+    async def patch(self, path: str, body: Object) -> bool:
         try:
-            await asyncio.to_thread(self._rig.api.merge_patch, path, patch)
+            await asyncio.to_thread(self._rig.api.merge_patch, path, body)
         except ApiError as exc:
-            if exc.status not in (404, 409, 422):
+            if exc.status not in GONE_OR_CHANGED:
                 raise
             return False
         return True
 
-    async def cordon(self, node: str, *, on: bool) -> None:
-        patch = {"spec": {"unschedulable": on or None}}
-        await asyncio.to_thread(self._rig.api.merge_patch, f"/api/v1/nodes/{node}", patch)
+    async def create(self, path: str, body: Object) -> None:
+        await asyncio.to_thread(self._rig.api.post, path, body)
 
     def cut_watches(self) -> None:
         """The proxies do that here."""
