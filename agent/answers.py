@@ -55,7 +55,8 @@ class FaultFile(msgspec.Struct, frozen=True):
 
 class EffectiveConfig(msgspec.Struct, frozen=True):
     """settings: all of agent.toml, defaults included, without passwords. rules: the level, frequency and duration rules
-    that differ from what ships, and where each stands. bad_entries: what is in the files and not used."""
+    that differ from what ships, or all of the code that was asked for, and where each stands. bad_entries: what is in
+    the files and not used."""
 
     settings: dict[str, Any]
     files: list[FaultFile]
@@ -63,13 +64,13 @@ class EffectiveConfig(msgspec.Struct, frozen=True):
     bad_entries: list[Complaint]
 
     @classmethod
-    def of(cls, config: AgentConfig, fault_config: FaultConfig) -> EffectiveConfig:
+    def of(cls, config: AgentConfig, fault_config: FaultConfig, code: str | None = None) -> EffectiveConfig:
         settings = msgspec.to_builtins(config)
         settings["node"] = node_name(config)
         settings["redis"]["url"] = config.redis.shown
         return cls(
             settings=settings,
             files=[FaultFile(name, in_force) for name, in_force in fault_config.files()],
-            rules=fault_config.overrides(),
+            rules=fault_config.overrides() if code is None else fault_config.rules_of(code),
             bad_entries=fault_config.bad_entries(),
         )

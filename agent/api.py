@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 
 from agent.answers import Alive, ChipDetails, EffectiveConfig, Verdict
+from agent.detect.codes import is_code, is_switch_code
 from agent.runner import ProbeDetails
 from agent.service import Agent
 from shared.model import Chip, Fault, NodeReport
@@ -52,8 +53,11 @@ def routes(agent: Agent) -> list[web.RouteDef]:
     async def probes(_request: web.Request) -> web.StreamResponse:
         return list_response(agent.runner.details())
 
-    async def config(_request: web.Request) -> web.StreamResponse:
-        return json_response(EffectiveConfig.of(agent.config, agent.fault_config))
+    async def config(request: web.Request) -> web.StreamResponse:
+        code = request.query.get("code")
+        if code is not None and not (is_code(code) or is_switch_code(code)):
+            return problem(400, "No fault code", f"code={code}: must be as the driver prints it (80E01801), or NW-...")
+        return json_response(EffectiveConfig.of(agent.config, agent.fault_config, code))
 
     def reported(handler: Callable[[web.Request, NodeReport], Awaitable[web.StreamResponse]]) -> Handler:
         """For handlers that need a report: 503 before there is one."""
@@ -91,6 +95,12 @@ def routes(agent: Agent) -> list[web.RouteDef]:
             Route("/v1/faults", reported(faults), "The open faults.", Page[Fault]),
             Route("/v1/report", reported(whole), "The newest NodeReport, as in Redis.", NodeReport),
             Route("/v1/probes", probes, "Each probe: age and duration of its last look, errors.", Page[ProbeDetails]),
-            Route("/v1/config", config, "The configuration in force and where it comes from.", EffectiveConfig),
+            Route(
+                "/v1/config",
+                config,
+                "The configuration in force and where it comes from; with ?code= every rule in force for that code.",
+                EffectiveConfig,
+                query={"code": None},
+            ),
         ],
     )

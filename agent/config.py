@@ -7,12 +7,14 @@ import re
 import socket
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Annotated
 from urllib.parse import urlsplit
 
 import msgspec
 
 from agent.detect.settings import DetectSettings
 from agent.limits import ProbeLimits
+from agent.sensors.pci import GENERATIONS
 from shared.config import ConfigError, load_toml
 from shared.http_server import parse_listen
 from shared.redis_url import RedisSettings
@@ -48,6 +50,17 @@ class Redis(RedisSettings, frozen=True, forbid_unknown_fields=True):
     timeout_s: float = 2.0
 
 
+class Inventory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """chips: how many NPUs (dies on an A3) a host of each generation has, such as {"910B" = 8}: one file serves a fleet
+    of several kinds. Without it a card is missed only once it has been seen."""
+
+    chips: dict[str, Annotated[int, msgspec.Meta(ge=1, le=1024)]] = {}
+
+    def expected(self, generation: str | None) -> int | None:
+        """For a host of this generation. None on the bus at all: as many as the smallest host has, at least."""
+        return min(self.chips.values(), default=None) if generation is None else self.chips.get(generation)
+
+
 class Http(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     listen: str = ":9465"
 
@@ -76,6 +89,7 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     probes: ProbeLimits = ProbeLimits()
     redis: Redis = Redis()
     http: Http = Http()
+    inventory: Inventory = Inventory()
     paths: Paths = Paths()
 
 
@@ -101,6 +115,10 @@ def check(config: AgentConfig, *, source: str) -> None:
             raise ConfigError(f"{source}: {key}: {value:g} is not between 0.05 and {most} seconds")
     if config.node is not None and not _NODE.fullmatch(config.node):
         raise ConfigError(f"{source}: node: {config.node!r} is not the name of a Kubernetes node")
+    known = sorted(set(GENERATIONS.values()))
+    for generation in config.inventory.chips:
+        if generation not in known:
+            raise ConfigError(f"{source}: inventory.chips.{generation}: no generation; known are {', '.join(known)}")
     url = config.probes.kubelet.url
     if not _is_http(url):
         raise ConfigError(f"{source}: probes.kubelet.url: {url!r} is not http[s]://HOST[:PORT]/PATH")

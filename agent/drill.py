@@ -2,12 +2,17 @@
 
 The real detection never sees an injection. So a real fault during a drill is neither masked nor taken for a part of it,
 a drill counts in nobody's fault history, and forgetting the second detection is the whole way back.
+
+The silent agent (`NW-AGENT-SILENT`) injects nothing: reports are kept back while they would say nothing new of the
+chips. The first word of a real fault ends it, and so does the end of the process.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -22,7 +27,9 @@ from agent.feed import feed
 from agent.probe import Observation
 from shared.commands import DrillStart
 from shared.model import NODE, Drill, Fault, FaultEvent, Instant, fault_id
-from shared.names import CODE_CARD_LOST, CODE_MONITOR_BLIND
+from shared.names import CODE_AGENT_SILENT, CODE_CARD_LOST, CODE_MONITOR_BLIND
+
+log = logging.getLogger(__name__)
 
 _DRIVER_CODE = re.compile("[0-9A-F]{8,9}")
 _LOST = min(LOST_ERRORS)
@@ -55,7 +62,9 @@ class DrillBench:
         kept: Running | None = None,
     ) -> None:
         self._fork, self._boot_id, self._poll, self._changed = fork, boot_id, poll, changed
-        self.running = kept if kept is not None and kept.boot_id == boot_id != "" else None
+        lasts = kept is not None and kept.boot_id == boot_id != "" and kept.order.code != CODE_AGENT_SILENT
+        self.running = kept if lasts else None
+        self._last_words: Any = None
         self._copy: Detector | None = None
         self._shown: dict[str, Fault] = {}
         self._looks = 0
@@ -79,13 +88,13 @@ class DrillBench:
             raise Refused(f"drill {order.drill}: {order.code[:40]!r} is no fault code")
         if order.chip == NODE and _DRIVER_CODE.fullmatch(order.code):
             raise Refused(f"drill {order.drill}: {order.code} is a code of a chip; name the chip")
-        if order.chip != NODE and order.code == CODE_MONITOR_BLIND:
+        if order.chip != NODE and order.code in (CODE_MONITOR_BLIND, CODE_AGENT_SILENT):
             raise Refused(f'drill {order.drill}: {order.code} is a fault of the node; its chip is "node"')
         if any(fault.id == target for fault in view.faults):
             raise Refused(f"drill {order.drill}: {target} is open already, and it is real")
         seconds = min(order.ttl_s, left_s)
         self.running = Running(order, now.wall + seconds, now.mono + seconds, self._boot_id)
-        self._copy, self._looks = None, 0
+        self._copy, self._looks, self._last_words = None, 0, None
         self._poll()
         self._changed()
         return f"drill {order.drill} shows {target} for {seconds:.0f} s, effect {order.effect}"
@@ -115,7 +124,7 @@ class DrillBench:
     def see(self, seen: Observation, now: Instant) -> None:
         """One look at the chips; the copy sees it with the injection."""
         self.expire(now)
-        if self.running is None:
+        if self.running is None or self.running.order.code == CODE_AGENT_SILENT:
             return
         if self._copy is None:
             self._copy = self._fork(now)
@@ -144,10 +153,35 @@ class DrillBench:
         view = replace(real, faults=(*real.faults, *faults.values()))
         return view, tuple(events), self.drill
 
+    def withholds(self, real: DetectView, now: Instant, *, news: bool) -> bool:
+        """Whether this report is kept back: a drill in which the agent plays dead, and nothing real to tell.
+
+        The first report of such a drill says that it runs, and goes out. After it every fault and every blind spot
+        that comes or goes (`news`: events say so too) ends the drill and is told at once.
+        """
+        self.expire(now)
+        if self.running is None or self.running.order.code != CODE_AGENT_SILENT:
+            return False
+        words = _words(real)
+        if self._last_words is None:
+            self._last_words = words
+            return False
+        if words == self._last_words and not news:
+            return True
+        log.warning("drill %s has ended before its time: there is something real to report", self.running.order.drill)
+        self.running = None
+        return False
+
+    @property
+    def withholding(self) -> bool:
+        """Whether reports are being kept back."""
+        return self.running is not None and self.running.order.code == CODE_AGENT_SILENT and bool(self._last_words)
+
     @property
     def wants_look(self) -> bool:
         """Whether the fault does not show yet: some need several polls in a row."""
-        return self.running is not None and not self._shown and self._looks < MAX_LOOKS
+        silent = self.running is not None and self.running.order.code == CODE_AGENT_SILENT
+        return self.running is not None and not silent and not self._shown and self._looks < MAX_LOOKS
 
     @property
     def drill(self) -> Drill | None:
@@ -156,6 +190,13 @@ class DrillBench:
             return None
         order = self.running.order
         return Drill(order.drill, fault_id(order.code, order.chip), order.effect, self.running.ends_at)
+
+
+def _words(view: DetectView) -> tuple[Any, ...]:
+    """What a report must not be late with."""
+    faults = frozenset((fault.id, fault.level, fault.confirmed) for fault in view.faults)
+    blind = frozenset((one.chip, one.probe) for one in view.unknown)
+    return faults, blind, frozenset((chip.phy, chip.health) for chip in view.chips)
 
 
 def _is_drivers(code: str) -> bool:

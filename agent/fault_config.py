@@ -2,31 +2,46 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from pathlib import Path
 
 from agent.detect.complaints import WHOLE, Complaint
 from agent.detect.detector import Detector
 from agent.detect.overlay import Override
-from agent.fault_files import FaultFiles
+from agent.fault_files import FaultFiles, Look, look
 from agent.metrics import Metrics
+from agent.own_thread import OwnThread
+from agent.probe import CannotLook
 from shared.model import Instant
 
 log = logging.getLogger(__name__)
 
 
+PATIENCE_S = 5.0
+
+
 class FaultConfig:
-    """Detection takes the files by `reload`, and by nothing else."""
+    """Detection takes the files by `take`, and by nothing else."""
 
     def __init__(self, directory: Path, detector: Detector, metrics: Metrics) -> None:
         self.directory = directory
         self._files = FaultFiles(directory)
         self._detector, self._metrics = detector, metrics
         self._counted: set[str] = set()
+        self._thread = OwnThread("the fault-code files")
 
-    def reload(self, now: Instant) -> bool:
+    async def look(self) -> Look:
+        """Off the event loop, within PATIENCE_S. What hangs is a directory that cannot be read."""
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                return await self._thread.run(lambda: look(self.directory))
+        except (TimeoutError, CannotLook):  # the second: the look before still hangs
+            return Look.in_vain(self.directory, f"no answer within {PATIENCE_S:g} s")
+
+    def take(self, found: Look, now: Instant) -> bool:
         """Whether a file has come, changed or gone. What is not used is logged once for each change."""
-        changed = self._files.changed()
+        changed = self._files.changed(found)
         if changed:
             for complaint in self._detector.config(changed, now):
                 log.warning("%s: %s", self.directory, complaint)
@@ -41,6 +56,10 @@ class FaultConfig:
     def overrides(self) -> list[Override]:
         """Each rule in force that differs from what ships."""
         return self._detector.overlay.overrides()
+
+    def rules_of(self, code: str) -> list[Override]:
+        """Every rule in force for one code, what ships too."""
+        return self._detector.rules_of(code)
 
     def bad_entries(self) -> list[Complaint]:
         """Everything in the directory that is not used as it stands."""

@@ -11,10 +11,14 @@ import msgspec
 from agent.config import AgentConfig, Paths
 from agent.metrics import Metrics
 from agent.peer_book import PeerBook
+from agent.pods import HeldChips
 from agent.probe import ChipSource, NoDriver, Sensors
 from agent.sensors import hccn, npu_smi
 from agent.sensors.dcmi import DcmiSensor
 from agent.sensors.dcmi_library import find_library
+from agent.sensors.gauges import Gauges
+from agent.sensors.kubelet import PodDevices
+from agent.sensors.npu_smi_gauges import NpuSmiGauges
 from agent.sensors.pci import PciBus
 from agent.sensors.process import find_tool
 
@@ -43,8 +47,9 @@ def open_host(config: AgentConfig, metrics: Metrics) -> Host:
         chips=chips,
         bus=bus,
         hccn=hccn.Hccn(tool, lock=_lock(paths, "hccn_tool.lock")) if tool else None,
-        gauges=chips if isinstance(chips, DcmiSensor) else None,
+        gauges=_gauges(chips),
         peers=PeerBook(),
+        pods=HeldChips(PodDevices(Path(paths.kubelet_dir))),
     )
     log.info("chips are read by %s, links by %s", sensors.chips.name, tool or "nobody: no hccn_tool here")
     return Host(sensors, library, boot_id(Path(paths.procfs)))
@@ -60,6 +65,12 @@ def _chips(library: Path | None, paths: Paths, bus: PciBus, metrics: Metrics) ->
     why = "neither libdcmi.so nor npu-smi was found: mount the driver directory, or set paths.dcmi or paths.npu_smi"
     log.error("%s; the node is reported blind", why)
     return NoDriver(why, bus)
+
+
+def _gauges(chips: ChipSource) -> Gauges | None:
+    if isinstance(chips, npu_smi.NpuSmi):
+        return NpuSmiGauges(chips)
+    return chips if isinstance(chips, DcmiSensor) else None
 
 
 def _lock(paths: Paths, name: str) -> Path | None:

@@ -58,6 +58,18 @@ class StaleProcess(Limits, frozen=True):
     looks: Count = 2
 
 
+class ChipHang(Limits, frozen=True):
+    """Defaults are those of the vendor's hangDetectionConfig.json; below all of them a chip is idle."""
+
+    aicore_pct: Percent = 5.0
+    hbm_pct: Annotated[float, Meta(ge=0, le=100)] = 0.0
+    """By how much the share of HBM in use may rise within a round."""
+    packets_per_min: Count = 100
+    cpu_s_per_min: Annotated[float, Meta(gt=0)] = 5.0
+    """CPU time of the processes that hold the chip, together."""
+    looks: Count = 5
+
+
 class HbmEcc(Limits, frozen=True):
     isolated_pages: Count = 64
     """The vendor's own number for a chip to be separated (80E18402)."""
@@ -95,6 +107,10 @@ class UbPorts(Limits, frozen=True):
     looks: Count = 2
 
 
+class RocePorts(Limits, frozen=True):
+    looks: Count = 2
+
+
 class PortErrors(Limits, frozen=True):
     errors: Count = 1000
     """So many bad packets of one port within the window; the ones that are sent again and again cost the most."""
@@ -115,6 +131,7 @@ class ProbeLimits(Limits, frozen=True):
     pcie: Pcie = Pcie()
     kubelet: Kubelet = Kubelet()
     stale_process: StaleProcess = StaleProcess()
+    chip_hang: ChipHang = ChipHang()
     hbm_ecc: HbmEcc = HbmEcc()
     temperature_power: TemperaturePower = TemperaturePower()
     hccs: Hccs = Hccs()
@@ -123,5 +140,6 @@ class ProbeLimits(Limits, frozen=True):
     optical: Optical = Optical()
     peers: Peers = Peers()
     ub_ports: UbPorts = UbPorts()
+    roce_ports: RocePorts = RocePorts()
     port_errors: PortErrors = PortErrors()
     runtime: Runtime = Runtime()

@@ -27,7 +27,7 @@ SHUTDOWN_S = 0.5
 
 
 class State(msgspec.Struct, frozen=True):
-    """GET /v1/drill. shown: whether the newest report has the drill's fault."""
+    """GET /v1/drill. shown: whether the newest report has the drill's fault, or reports are kept back for one."""
 
     drill: Drill | None
     shown: bool
@@ -98,6 +98,7 @@ def _routes(
     async def show(_request: web.Request) -> web.Response:
         report = latest()
         shown = report is not None and any(fault.origin == "drill" for fault in report.faults)
+        shown = shown or drills.withholding
         return json_response(State(drills.drill, shown))
 
     async def end(request: web.Request) -> web.Response:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -27,6 +27,17 @@ class ChipSource(Protocol):
     async def read(self, phy: int) -> ChipReading | None: ...
     def renew(self) -> None: ...
     async def close(self) -> None: ...
+
+
+class PodSource(Protocol):
+    """Which pods hold which chips (physical id -> UIDs). `look` brings it up to date and never raises; `error`: why the
+    newest one was in vain."""
+
+    error: str | None
+
+    @property
+    def pods(self) -> Mapping[int, tuple[str, ...]]: ...
+    async def look(self) -> None: ...
 
 
 class NoDriver:
@@ -61,6 +72,7 @@ class Sensors(msgspec.Struct, frozen=True):
     hccn: Hccn | None = None
     gauges: Gauges | None = None
     peers: PeerBook | None = None
+    pods: PodSource | None = None
 
 
 class Observation(msgspec.Struct, frozen=True):

@@ -40,11 +40,10 @@ class Context(msgspec.Struct, frozen=True):
     def of(
         cls,
         sensors: Sensors,
-        pods: Mapping[int, tuple[str, ...]],
         probes: tuple[ProbeStatus, ...] = (),
         firmware: str | None = None,
     ) -> Context:
-        bus = sensors.bus
+        bus, pods = sensors.bus, {} if sensors.pods is None else sensors.pods.pods
         return cls(sensors.chips.enumeration, bus.generation, pods, probes, bus.passed_through, firmware)
 
 

@@ -14,7 +14,6 @@ from agent.metrics import Metrics
 from agent.probe import Probe
 from agent.reporting import Context, Reporter
 from agent.runner import attempt
-from agent.sensors.kubelet import PodDevices
 from shared import catalog
 from shared.aio import now
 from shared.model import NodeReport
@@ -30,16 +29,15 @@ async def scan(config: AgentConfig) -> NodeReport:
     metrics = Metrics()
     host = open_host(config, metrics)
     detector = Detector(catalog.load(), config.debounce)
-    FaultConfig(Path(config.paths.config_dir), detector, metrics).reload(now())
-    pods = PodDevices(Path(config.paths.kubelet_dir))
-    pods.refresh()
+    files = FaultConfig(Path(config.paths.config_dir), detector, metrics)
+    files.take(await files.look(), now())
     firmware: str | None = None
     try:
         for probe in probes.load(config, host.sensors):
             firmware = await _look(probe, detector) or firmware
     finally:
         await host.sensors.chips.close()
-    context = Context.of(host.sensors, pods.pods, firmware=firmware)
+    context = Context.of(host.sensors, firmware=firmware)
     reporter = Reporter(node=node_name(config), boot_id=host.boot_id, url=None)
     report = reporter.report(detector.view(now()), context, detector.drain_events(), now(), beat=True)
     assert report is not None

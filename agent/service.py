@@ -37,7 +37,7 @@ from agent.remembering import remember
 from agent.reporting import Context, Reporter, note_of
 from agent.runner import Runner
 from agent.sensors.events import EventStream
-from agent.sensors.kubelet import PodDevices
+from agent.wanted_reads import WantedReads
 from shared.aio import Ticks, cancel, now, periodic
 from shared.model import FaultLevel, NodeReport
 from shared.names import CODE_BOOT_FINISHED
@@ -47,10 +47,6 @@ log = logging.getLogger(__name__)
 
 CHIP_PROBE = "chip_health"
 LAST_REPORT_S = 2.0
-POLL_PAUSE_S = 1.0
-"""Between two polls that events ask for: a storm of events that name no chip must not become a storm of polls."""
-READ_PAUSE_S = 0.1
-"""Between two reads of one chip that events ask for: what a storm brings meanwhile is answered by one read."""
 SHORTEST_SLEEP_S, LONGEST_SLEEP_S = 0.01, 10.0
 
 
@@ -99,23 +95,23 @@ class Agent:
         self._firmware: str | None = None
         self.config, self._host, self._reporter = config, host, reporter
         self._chip_probe = next(probe for probe in probes if probe.name == CHIP_PROBE)
-        self._pods = PodDevices(Path(config.paths.kubelet_dir))
         self.fault_config = FaultConfig(Path(config.paths.config_dir), detector, metrics)
-        self._wake, self._reads, self._poll = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._wake = asyncio.Event()
+        self._reads = WantedReads(detector, poll=self._look, read=host.sensors.chips.read, changed=self._wake.set)
         self._next_beat = 0.0
         self._event_at: float | None = None
         self.events = None
         if host.library is not None:
-            self.events = EventStream(host.library, on_events=self.hear, on_gap=self._poll.set, metrics=metrics)
+            self.events = EventStream(host.library, on_events=self.hear, on_gap=self._reads.want_poll, metrics=metrics)
         book = host.sensors.peers or PeerBook()
-        wake = {"poll": self._poll.set, "changed": self._wake.set}
+        wake = {"poll": self._reads.want_poll, "changed": self._wake.set}
         self.drills = DrillBench(detector.fork, boot_id=host.boot_id, kept=drill, **wake)
         orders = Orders(detector, book, self.drills, **wake).table()
         self._commands = Commands(commands, disk, orders, node=commands.node, metrics=metrics, ticks=self.ticks)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop` is set. A loop that ends by itself is a bug and ends the agent, loudly."""
-        self.load_fault_files()
+        await self._reload()
         try:
             async with asyncio.TaskGroup() as group:
                 loops = [group.create_task(loop, name=name) for name, loop in self._loops().items()]
@@ -132,7 +128,7 @@ class Agent:
         loops = {
             "probes": self.runner.run(),
             "report": self._report_loop(),
-            "reads": self._read_loop(),
+            "reads": self._reads.run(),
             "publisher": self.publisher.run(),
             "commands": self._commands.run(),
             "fault files": periodic(self._reload, period_s=period_s, ticks=self.ticks, name="fault files"),
@@ -162,6 +158,9 @@ class Agent:
                 self.events.follow(frozenset(self._host.sensors.chips.enumeration.chips))
         self._wake.set()
 
+    async def _look(self) -> None:
+        await self.runner.look(self._chip_probe)
+
     def hear(self, events: Sequence[ChipEvent]) -> None:
         """Events of the driver, in order."""
         at = now()
@@ -169,45 +168,13 @@ class Agent:
         self._event_at = self._event_at or at.mono
         if any(event.code == CODE_BOOT_FINISHED for event in events):
             self._host.sensors.chips.renew()
-            self._poll.set()
+            self._reads.want_poll()
         self._wake.set()
 
-    def load_fault_files(self) -> None:
-        """MindCluster's files, when they have changed."""
-        if self.fault_config.reload(now()):
-            self._wake.set()
-
     async def _reload(self) -> None:
-        self.load_fault_files()
-
-    # -- reads that detection asks for ---------------------------------------------------------------------------
-
-    async def _read_loop(self) -> None:
-        """Apart from the reports: a chip that hangs while it is read holds up no news of another."""
-        rest_until = 0.0
-        read_at: dict[int, float] = {}
-        while True:
-            await _either(self._reads, self._poll)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout_at(rest_until):
-                    await self._reads.wait()
-            if self._poll.is_set() and time.monotonic() >= rest_until:
-                self._poll.clear()
-                await self.runner.look(self._chip_probe)
-                rest_until = time.monotonic() + POLL_PAUSE_S
-            wanted = self.detector.due(now())
-            rested = [due for due in wanted if time.monotonic() >= read_at.get(due.phy, 0.0) + READ_PAUSE_S]
-            if wanted and not rested:
-                await asyncio.sleep(READ_PAUSE_S)
-                continue
-            for due in rested:
-                reading = await self._host.sensors.chips.read(due.phy)
-                if reading is None:
-                    self.detector.reread(due.phy, None, now())
-                else:
-                    self.detector.reread(due.phy, reading.codes, now(), error=reading.error, health=reading.health)
-                read_at[due.phy] = time.monotonic()
-            self._reads.clear()  # what has become due meanwhile is found by the report loop
+        """MindCluster's files, when they have changed."""
+        found = await self.fault_config.look()
+        if self.fault_config.take(found, now()):
             self._wake.set()
 
     # -- what goes out -------------------------------------------------------------------------------------------
@@ -218,7 +185,7 @@ class Agent:
             at = now()
             self.detector.tick(at)
             if self.detector.due(at):
-                self._reads.set()
+                self._reads.want_reads()
             await self._report()
             self.ticks.tick("report")
             with contextlib.suppress(TimeoutError):
@@ -230,7 +197,7 @@ class Agent:
         mono = time.monotonic()
         times = [self._next_beat if self.looked else mono + LONGEST_SLEEP_S, mono + LONGEST_SLEEP_S]
         timer = self.detector.wake_at
-        if timer is not None and not self._reads.is_set():
+        if timer is not None and not self._reads.under_way:
             times.append(timer)
         if self.drills.wake_at is not None:
             times.append(self.drills.wake_at)
@@ -241,28 +208,32 @@ class Agent:
         without them would pass for a node without faults."""
         if not self.looked:
             return
+        sensors = self._host.sensors
+        if sensors.pods is not None:
+            await sensors.pods.look()
         at = now()
         beat = at.mono >= self._next_beat
-        self._pods.refresh()
-        sensors = self._host.sensors
-        context = Context.of(sensors, self._pods.pods, self.runner.status(), self._firmware)
+        context = Context.of(sensors, self.runner.status(), self._firmware)
         event_at, self._event_at = self._event_at, None
-        view, drilled, drill = self.drills.shown(self.detector.view(at), at)
+        real, news = self.detector.view(at), self.detector.drain_events()
+        withheld = self.drills.withholds(real, at, news=bool(news))
+        view, drilled, drill = self.drills.shown(real, at)
         if drill is not None and self.drills.wants_look:
-            self._poll.set()
-        events = (*self.detector.drain_events(), *drilled)
-        report = self._reporter.report(view, context, events, at, beat=beat, drill=drill)
+            self._reads.want_poll()
+        report = self._reporter.report(view, context, (*news, *drilled), at, beat=beat, drill=drill)
         if report is None:
             return
         if beat:
             self._next_beat = at.mono + self.config.report.heartbeat_s * random.uniform(0.9, 1.1)
-        notes = [encode(note_of(report))] if self._reporter.changed else []
+        notes = [encode(note_of(report))] if self._reporter.changed and not withheld else []
         memory, self._remembered = self.detector.memory(at), remember(self._probes, self._remembered)
         kept = Kept(self._host.boot_id, report.session, memory, self._remembered, self.drills.running)
-        self.publisher.offer(encode(report), since=event_at)
+        if not withheld:
+            self.publisher.offer(encode(report), since=event_at)
         await self.disk.save(msgspec.json.encode(kept), notes)
         self.latest = report  # only now: who sees a fault may rely on it outliving a kill
-        self.publisher.wake()
+        if not withheld:
+            self.publisher.wake()
         self._count(report)
         for event in report.events:
             log.warning("%s %s", event.id, event.kind)
@@ -283,11 +254,3 @@ class Agent:
         self.metrics.blind_sources.clear()
         for one in report.unknown:
             self.metrics.blind_sources.labels(one.probe).inc()
-
-
-async def _either(*events: asyncio.Event) -> None:
-    waits = [asyncio.ensure_future(event.wait()) for event in events]
-    try:
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        await cancel(*waits)

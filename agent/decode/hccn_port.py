@@ -133,9 +133,8 @@ def parse_link_stat(lines: Sequence[str]) -> LinkStat:
         down_count=whole(told.get("link down count")),
         records=[],
     )
-    table = False
+    table = any(line.lstrip().startswith("|") for line in lines)
     for row in grid(lines):
-        table = True
         answer.device, answer.udie, answer.port = (whole(row.get(name)) for name in ("NPU", "UDie", "Port"))
         if row.get("Link_Status") in _CHANGES:
             answer.records.append(Change(at=_time(row.get("Time_Stamp", "")), up=_CHANGES[row["Link_Status"]]))
@@ -144,7 +143,9 @@ def parse_link_stat(lines: Sequence[str]) -> LinkStat:
         if not table and change.strip() in _CHANGES:
             answer.records.append(Change(at=_time(at.strip()), up=_CHANGES[change.strip()]))
     last = next(line for line in reversed(lines) if line.strip())
-    if not last.lstrip().startswith("+") if table else "link change records" not in told:
+    if table and not answer.records and (answer.up_count or answer.down_count):
+        answer.error = Problem("truncated", "the link records stop before the first, and there are some")
+    elif not last.lstrip().startswith("+") if table else "link change records" not in told:
         answer.error = Problem("truncated", "the link records stop before their end")
     return answer
 

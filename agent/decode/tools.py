@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from agent.decode import (
     hccn_address,
+    hccn_dev_info,
     hccn_optical,
     hccn_port,
     hccn_says,
@@ -91,6 +92,7 @@ TOOLS: dict[str, Tool] = {
     "hccn-gateway": _hccn("-gateway", hccn_address.Gateway, hccn_address.parse_gateway),
     "hccn-lldp": _hccn("-lldp", hccn_address.Lldp, hccn_address.parse_lldp),
     "hccn-ping": _hccn("-ping", hccn_address.Ping, hccn_address.parse_ping, hccn_address.PING_ENDS),
+    "hccn-dev-info": Tool("hccn_tool -g -dev_info -i N", hccn_dev_info.DevInfo, hccn_dev_info.parse, hccn_says.said),
     "hccn-ub-connect": Tool("hccn_tool -g -ub_connect -i N", hccn_ub.UbConnect, hccn_ub.parse, hccn_says.said),
     "lspci": Tool("lspci [-D] [-n|-nn]", lspci.Bus, lspci.parse, _silent, lspci.ENDS),
     "kmsg": Tool("/dev/kmsg, dmesg, a syslog", kmsg.KernelLog, kmsg.parse, _silent),

@@ -61,6 +61,7 @@ class FaultBook:
     def listed(self, phy: int, code: str, now: Instant) -> None:
         """The driver's newest list has the code."""
         track = self._active(phy, code, now)
+        track.went_and_came(self.rules, self._settings)
         track.listed, track.event_at, track.polls_missed, track.confirm = True, None, 0, False
         track.count(self.rules)
         self._sync(track, now)
@@ -92,6 +93,8 @@ class FaultBook:
     def heard(self, phy: int, code: str, now: Instant, *, once: bool) -> None:
         """An event says that the fault is there (`once`: that it was, for a moment). The driver's list decides."""
         known = self.get(phy, code)
+        if known and known.recover_at is not None and known.again_at is None:
+            known.again_at, known.confirm = now.mono, True
         if known and known.listed:
             return
         if known is None and len(self._tracks.get(phy, ())) >= MAX_CODES:

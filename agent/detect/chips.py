@@ -16,6 +16,10 @@ EVENTS_PER_MINUTE = 1000
 RESYNC_S = 1.0
 """A chip is read again so long after its events went wrong: later events of the same burst cost no second read."""
 NOT_READ_YET = "not read since the agent started"
+CHANGE_TOLD_S = 3600.0
+"""So long a chip is said to have been replaced: long enough for a person who looks what has become of the old one."""
+_MARKS = (("die", "die"), ("serial", "serial number"), ("pci", "PCI address"))
+"""What tells chips apart, the surest first. An address alone is none of the chip's own, but all there is without."""
 
 
 class ChipState(msgspec.Struct, omit_defaults=True):
@@ -24,6 +28,8 @@ class ChipState(msgspec.Struct, omit_defaults=True):
 
     enumerated: the driver has listed the chip at least once; an event may name one that it never lists.
     link_unknown: why the port's state is not known, since wall time link_unknown_since; link_seen_at is monotonic.
+    alarm_polls: polls in a row in which its health was bad and its code list could not be had.
+    changed_at: monotonic time at which it took the place of another, while that is told.
     """
 
     identity: ChipIdentity
@@ -41,6 +47,8 @@ class ChipState(msgspec.Struct, omit_defaults=True):
     serial: int | None = None
     minute_from: float = 0.0
     minute_count: int = 0
+    alarm_polls: int = 0
+    changed_at: float | None = None
 
     @property
     def phy(self) -> int:
@@ -53,6 +61,15 @@ class ChipState(msgspec.Struct, omit_defaults=True):
             return
         known = {name: value for name, value in msgspec.structs.asdict(who).items() if value is not None}
         self.identity = msgspec.structs.replace(self.identity, **known)
+
+    def replaced_by(self, who: ChipIdentity) -> dict[str, str] | None:
+        """What tells that `who` is another chip in this one's place, None when nothing does: the first mark that is
+        known of both decides, whatever the others say."""
+        for name, words in _MARKS:
+            was, now_is = getattr(self.identity, name), getattr(who, name)
+            if was is not None and now_is is not None:
+                return None if was == now_is else {"by": words, "was": was, "is": now_is}
+        return None
 
     def admits(self, event: ChipEvent, at: float) -> bool:
         """Whether to take the event as news. A storm or a gap in the serial numbers asks for a reading instead."""

@@ -18,7 +18,7 @@ from agent.detect.complaints import Complaint
 from agent.detect.driver import DriverSide, Due
 from agent.detect.looks import Looks
 from agent.detect.memory import BlindProbe, DetectorMemory
-from agent.detect.overlay import Overlay
+from agent.detect.overlay import Overlay, Override
 from agent.detect.readings import ChipEvent, ChipFinding, ChipIdentity, DriverReading, LinkReading, NodeFinding
 from agent.detect.settings import DetectSettings
 from agent.detect.view import DetectView
@@ -190,6 +190,7 @@ class Detector:
     def tick(self, now: Instant) -> None:
         """Timers that are due."""
         self._book.tick(now)
+        self._driver.tick(now)
         self._end_findings_of_gone_probes(now)
         failing = self._looks.failing_often() | {
             name: probe.why
@@ -228,6 +229,11 @@ class Detector:
     def view(self, now: Instant) -> DetectView:
         self.tick(now)
         return view.build(self._book, self._chips, self._blind_probes, self._catalogue)
+
+    def rules_of(self, code: str) -> list[Override]:
+        """Every rule in force for one code, in whichever form it is spelled, and where each comes from."""
+        name = canonical(code)
+        return self.overlay.of_code(name, self._book.severities.get(name))
 
     def drain_events(self) -> tuple[FaultEvent, ...]:
         """Faults raised and cleared since the last call, in order."""

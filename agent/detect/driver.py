@@ -7,15 +7,26 @@ from typing import Literal
 import msgspec
 
 from agent.detect.book import FaultBook
-from agent.detect.chips import LOST_ERRORS, UNSUPPORTED_ERRORS, ChipState
+from agent.detect.chips import CHANGE_TOLD_S, LOST_ERRORS, UNSUPPORTED_ERRORS, ChipState
 from agent.detect.codes import canonical, resumed
+from agent.detect.inventory import Inventory
 from agent.detect.readings import ChipEvent, ChipIdentity, ChipReading, DriverReading
 from agent.detect.settings import DetectSettings
-from shared.model import NODE, Instant
-from shared.names import CODE_BOOT_FINISHED, CODE_CARD_LOST, CODE_MONITOR_BLIND
+from shared.model import NODE, FaultLevel, Instant
+from shared.names import (
+    CODE_BOOT_FINISHED,
+    CODE_CARD_LOST,
+    CODE_CHIP_CHANGED,
+    CODE_CODES_UNREAD,
+    CODE_MONITOR_BLIND,
+)
 
 BLIND_POLLS = 2
 """So many polls in a row without an answer make the node blind; a single slow call does not."""
+ALARM_POLLS = 2
+"""So many polls in a row with a bad health and no code list are a fault; one may be a call that failed."""
+WORST_HARMLESS = 1
+"""Health is the highest severity of a chip's active events: 0 none or hint, 1 minor."""
 COMM_LOST = "health 3 (critical) with an empty code list: the driver has lost the chip's heartbeat"
 LISTS_NOTHING = "the driver lists no chip, and the host has some"
 
@@ -38,17 +49,27 @@ class DriverSide:
         self._book = book
         self._chips = chips
         self._settings = settings
+        self._inventory = Inventory(book, settings.lost_card_polls)
         self.silent_polls = 0
 
     def chip(self, who: ChipIdentity, now: Instant) -> ChipState:
-        """The chip of this physical id. Another die in its place is another chip, and the old one's faults are over."""
+        """The chip of this physical id. Another one in its place starts anew: faults, separation and history were the
+        old one's. It is said, because a release by hand that somebody meant to do is no longer needed."""
         known = self._chips.get(who.phy)
-        if known and known.identity.die and who.die and known.identity.die != who.die:
+        marks = known.replaced_by(who) if known else None
+        if known is None or marks is not None:
             self._book.forget(who.phy, now)
-            known = None
-        if known is None:
             known = self._chips[who.phy] = ChipState(who)
+        if marks is not None:
+            known.changed_at = now.mono
+            self._book.observed(who.phy, CODE_CHIP_CHANGED, now, evidence=marks)
         return known
+
+    def tick(self, now: Instant) -> None:
+        for chip in self._chips.values():
+            if chip.changed_at is not None and now.mono - chip.changed_at > CHANGE_TOLD_S:
+                chip.changed_at = None
+                self._book.unobserved(chip.phy, CODE_CHIP_CHANGED, now)
 
     # Polls.
 
@@ -69,6 +90,7 @@ class DriverSide:
             present = {one.chip.phy for one in reading.chips}
             for chip in [chip for phy, chip in self._chips.items() if phy not in present]:
                 self._not_listed(chip, reading, now)
+            self._inventory.compare(reading, sum(chip.enumerated for chip in self._chips.values()), now)
         self._watch_silence(silent or (f"calls for chip {', '.join(hung)} do not return" if hung else None), now)
 
     def _give_away(self, passed_through: frozenset[str], now: Instant) -> None:
@@ -110,8 +132,25 @@ class DriverSide:
             self._missing(chip, f"not on the PCI bus, the driver answers {one.error}", now)
         elif one.error in UNSUPPORTED_ERRORS:
             chip.cannot_read(one.why or f"the driver does not support or permit the call ({one.error})", now.wall)
+            self._alarm_without_codes(chip, one, now)
         else:
             chip.cannot_read(one.why or f"the call failed ({one.error})", now.wall)
+            self._alarm_without_codes(chip, one, now)
+
+    def _alarm_without_codes(self, chip: ChipState, one: ChipReading, now: Instant) -> None:
+        """The chip's health could be read and its code list not, as when it has more codes than the driver lists: that
+        it is ill is known, with what is not. The codes it had stay, and events go on telling of new ones."""
+        if one.health is None:
+            return  # nothing is known of it
+        if one.health == 0:
+            chip.alarm_polls = 0
+            self._book.unobserved(chip.phy, CODE_CODES_UNREAD, now)
+            return
+        chip.alarm_polls += 1
+        if chip.alarm_polls >= ALARM_POLLS:
+            level = FaultLevel.NOT_HANDLE if one.health <= WORST_HARMLESS else FaultLevel.PRE_SEPARATE_NPU
+            evidence = {"health": str(one.health), "why": chip.unread or ""}
+            self._book.observed(chip.phy, CODE_CODES_UNREAD, now, level=level, evidence=evidence)
 
     def _not_listed(self, chip: ChipState, reading: DriverReading, now: Instant) -> None:
         """A chip we know is not in the reading at all."""
@@ -151,8 +190,9 @@ class DriverSide:
         last_seen = now.mono if chip.unread is None or chip.seen_at is None else chip.seen_at
         listed = {canonical(code): None for code in codes if not resumed(code) and code != CODE_BOOT_FINISHED}
         chip.codes, chip.health, chip.seen_at = tuple(listed), health, now.mono
-        chip.unread, chip.lost_polls = None, 0
+        chip.unread, chip.lost_polls, chip.alarm_polls = None, 0, 0
         self._book.unobserved(chip.phy, CODE_CARD_LOST, now)
+        self._book.unobserved(chip.phy, CODE_CODES_UNREAD, now)
         for code in listed:
             self._book.listed(chip.phy, code, now)
         for track in self._book.of(chip.phy):
@@ -187,7 +227,7 @@ class DriverSide:
         for track in self._book.of(phy):
             track.confirm = False
             if track.recover_at is not None and self._hold_is_over(track.recover_at, now):
-                track.recover_at = None
+                track.recover_at = track.again_at = None
         if chip.resync_at is not None and chip.resync_at <= now.mono:
             chip.resync_at = None
 

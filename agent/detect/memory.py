@@ -68,6 +68,7 @@ def _shifted_track(track: Track, by: float) -> Track:
         track,
         event_at=_moved(track.event_at, by),
         recover_at=_moved(track.recover_at, by),
+        again_at=_moved(track.again_at, by),
         start=_moved(track.start, by),
         wait_until=_moved(track.wait_until, by),
         frequency=FrequencyState(tuple(t + by for t in hits), track.frequency.tripped, _moved(ended, by)),
@@ -87,4 +88,5 @@ def _shifted_chip(chip: ChipState, by: float) -> ChipState:
         link_seen_at=_moved(chip.link_seen_at, by),
         resync_at=_moved(chip.resync_at, by),
         minute_from=chip.minute_from + by,
+        changed_at=_moved(chip.changed_at, by),
     )

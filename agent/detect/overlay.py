@@ -9,12 +9,15 @@ import msgspec
 
 from agent.detect import rules
 from agent.detect.complaints import WHOLE, Complaint, UnusableFile
-from agent.detect.rules import Kind, Parsed, Rules
+from agent.detect.rules import KINDS, Kind, Parsed, Rules
 from shared.catalog import Catalogue
+
+SHIPPED_FILE = "built in"
+BY_SEVERITY = "no row of the catalogue: by the severity of its events, else by the chip's health"
 
 
 class Override(msgspec.Struct, frozen=True):
-    """One rule that differs from what ships. file and key: where it stands. `builtin`: None where nothing ships."""
+    """One rule in force. file and key: where it stands. builtin: what ships for the code, None where nothing does."""
 
     code: str
     rule: Kind
@@ -77,6 +80,23 @@ class Overlay:
             for (kind, code), key in parsed.keys.items()
             if (value := _value(parsed.rules, kind, code)) != (shipped := self._shipped(kind, code))
         ]
+
+    def of_code(self, code: str, severity: int | None) -> list[Override]:
+        """Every rule in force for the code, what ships too. severity: of its last event, if one was heard."""
+        merged, found = self.rules, []
+        for kind in KINDS:
+            value, shipped = _value(merged, kind, code), self._shipped(kind, code)
+            file, key = SHIPPED_FILE, ""
+            for name, parsed in self._files.items():  # a later one goes before, as in `rules`
+                if (kind, code) in parsed.keys:
+                    file, key = name, parsed.keys[kind, code]
+            if kind == "level" and value is None:
+                value = shipped
+            if kind == "level" and value is None:
+                value, key = self._catalogue.unknown_level(code, severity=severity, health=None), BY_SEVERITY
+            if value is not None:
+                found.append(Override(code, kind, value, shipped, file, key))
+        return found
 
     def _shipped(self, kind: Kind, code: str) -> Any:
         if kind == "level":

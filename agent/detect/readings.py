@@ -13,7 +13,8 @@ Assertion = Literal["occur", "recover", "once"]
 
 
 class ChipIdentity(msgspec.Struct, frozen=True):
-    """Who a chip is. `phy` is the physical id; `pci` is `0000:C1:00.0`; `die` the VDie id (identity across slots)."""
+    """Who a chip is. `phy` is the physical id; `pci` is `0000:C1:00.0`; `die` the VDie id (identity across slots);
+    `serial` its card's number, asked for where no die id can be had."""
 
     phy: int
     card: int | None = None
@@ -22,6 +23,7 @@ class ChipIdentity(msgspec.Struct, frozen=True):
     pci: str | None = None
     die: str | None = None
     name: str | None = None
+    serial: str | None = None
 
 
 class ChipReading(msgspec.Struct, frozen=True):
@@ -50,6 +52,7 @@ class DriverReading(msgspec.Struct, frozen=True):
     pci: PCI addresses of the NPUs on the bus, None when the bus could not be read.
     gaps: how many cards or chips the driver lists without saying which (they boot, are occupied or failed at init).
     passed_through: PCI addresses of NPUs that belong to a virtual machine now; they are in neither `pci` nor `chips`.
+    expected: how many NPUs this kind of host has, those of virtual machines included; None = nobody has said.
     """
 
     chips: tuple[ChipReading, ...] = ()
@@ -58,6 +61,7 @@ class DriverReading(msgspec.Struct, frozen=True):
     pci: frozenset[str] | None = None
     gaps: int = 0
     passed_through: frozenset[str] = frozenset()
+    expected: int | None = None
 
 
 class ChipEvent(msgspec.Struct, frozen=True):

@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 import json
 import tomllib
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,7 +31,12 @@ FILES = (LEVELS_FILE, SWITCH_FILE, CUSTOMIZATION_FILE)
 NODED_FILE = "NodeDConfiguration.json"
 """Of MindCluster too, and not read: it grades alarms of the BMC, which the warden does not ask."""
 
+MAX_COMPLAINTS = 100
+"""Of one file that are told one by one: a ConfigMap has room for a quarter of a million, and each is logged."""
+MAX_CHARS = 300
+
 Kind = Literal["level", "frequency", "duration"]
+KINDS: tuple[Kind, ...] = ("level", "frequency", "duration")
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -81,8 +87,7 @@ def parse(name: str, text: str, catalogue: Catalogue) -> Parsed:
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         content = dict(pairs)
         if len(content) < len(pairs):
-            keys = [key for key, _ in pairs]
-            twice.extend(key for key in content if keys.count(key) > 1)
+            twice.extend(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
         return content
 
     try:
@@ -91,18 +96,23 @@ def parse(name: str, text: str, catalogue: Catalogue) -> Parsed:
         raise UnusableFile(f"{name}: not JSON: {exc}") from exc
     if not isinstance(raw, dict):
         raise UnusableFile(f"{name}: must be a JSON object, is {type(raw).__name__}")
-    parsed = _parsed(name, raw, catalogue)
-    more = tuple(Complaint(name, _shown(key), "stands twice in one object; the last one counts") for key in twice)
-    return msgspec.structs.replace(parsed, complaints=more + parsed.complaints)
+    return _parsed(name, raw, catalogue, twice)
 
 
-def _parsed(name: str, raw: dict[str, Any], catalogue: Catalogue | None) -> Parsed:
-    """catalogue: None for the rules that ship, which are time rules alone."""
+def _parsed(name: str, raw: dict[str, Any], catalogue: Catalogue | None, twice: Sequence[str] = ()) -> Parsed:
+    """catalogue: None for the rules that ship, which are time rules alone. twice: keys that stood so in one object."""
     complaints: list[Complaint] = []
+    untold = 0
 
     def tell(key: str, why: str) -> None:
-        complaints.append(Complaint(name, _shown(key), why))
+        nonlocal untold
+        if len(complaints) < MAX_COMPLAINTS:
+            complaints.append(Complaint(name, _shown(key), why if len(why) <= MAX_CHARS else f"{why[:MAX_CHARS]}..."))
+        else:
+            untold += 1
 
+    for key in twice:
+        tell(key, "stands twice in one object; the last one counts")
     if catalogue is not None and name in (LEVELS_FILE, SWITCH_FILE):
         levels = chip_levels(raw, catalogue, tell) if name == LEVELS_FILE else switch_levels(raw, tell)
         rules = Rules(levels={code: level for code, (level, _) in levels.items()})
@@ -115,9 +125,15 @@ def _parsed(name: str, raw: dict[str, Any], catalogue: Catalogue | None) -> Pars
         )
         keys = {("frequency", code): key for code, (_, key) in frequency.items()}
         keys |= {("duration", code): key for code, (_, key) in duration.items()}
+    if untold:
+        complaints.append(
+            Complaint(name, "...", f"{untold} more entries are not used; what is wrong with them is not told")
+        )
     return Parsed(rules, keys, tuple(complaints))
 
 
 def _shown(key: str) -> str:
-    """A key as it can be logged and told: JSON allows any character in one, half of a pair of surrogates too."""
-    return key if key.isprintable() else ascii(key)
+    """A key as it can be logged and told: JSON allows any character in one, half of a pair of surrogates too, and any
+    number of them."""
+    cut = key if len(key) <= MAX_CHARS else f"{key[:MAX_CHARS]}..."
+    return cut if cut.isprintable() else ascii(cut)

@@ -33,7 +33,8 @@ class Track(msgspec.Struct, omit_defaults=True):
     start: when the present or the latest occurrence began. counted: the rules have been told of it.
     probe: which probe has observed it last; None = the driver's side, or one before probes were remembered.
     shadow: a bus fault not shown, because an HBM fault explains it; wait_until: not shown before it is clear whether.
-    recover_at: when the recover event arrived that still waits to be checked. confirm: a read is wanted at once.
+    recover_at: when the recover event arrived that still waits to be checked. again_at: when an event said that the
+    code is back while it waited. confirm: a read is wanted at once.
     """
 
     code: str
@@ -43,6 +44,7 @@ class Track(msgspec.Struct, omit_defaults=True):
     event_at: float | None = None
     polls_missed: int = 0
     recover_at: float | None = None
+    again_at: float | None = None
     confirm: bool = False
     start: float | None = None
     counted: bool = False
@@ -82,6 +84,17 @@ class Track(msgspec.Struct, omit_defaults=True):
         if rule and self.code not in rules.duration:
             self.frequency = frequency.hit(self.frequency, rule, self.start)
 
+    def went_and_came(self, rules: Rules, settings: DetectSettings) -> None:
+        """The list has the code, and events say that it went and came back while the first of them was held: two
+        occurrences, though no list has shown the moment between. Where somebody else sees the fault it never went."""
+        if self.recover_at is None or self.again_at is None:
+            return
+        went, came, counts = self.recover_at, self.again_at, self.counted and not self.observed
+        self.recover_at = self.again_at = None
+        if counts:
+            self.end(went, went, rules, settings)
+            self.start = came
+
     def end(self, last_seen: float, gone_since: float, rules: Rules, settings: DetectSettings) -> None:
         """The code is not there any more. The two times differ when nobody could look in between."""
         if self.counted:
@@ -94,7 +107,7 @@ class Track(msgspec.Struct, omit_defaults=True):
             if self.duration.timed_out_at is None:
                 self.frequency = frequency.ended(self.frequency, gone_since)
         self.listed = self.observed = self.counted = self.shadow = self.confirm = False
-        self.event_at = self.wait_until = self.recover_at = None
+        self.event_at = self.wait_until = self.recover_at = self.again_at = None
 
     def advance(self, now: float, rules: Rules, settings: DetectSettings) -> None:
         """What time alone changes."""

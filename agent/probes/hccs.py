@@ -1,5 +1,5 @@
 """HCCS, the links between the chips of a host: status as npu-smi judges it (DCMI, HCCS status: pcs 0 and hdlc 3), and
-transmission errors by what is new (HCCS statistics).
+transmission errors by what is new (HCCS statistics). Without the library npu-smi is asked (-t hccs).
 
 Generations without these links answer "not supported", and then nothing is said.
 """
@@ -47,7 +47,8 @@ class Hccs:
             up = hccs_up(words)
             down = None if up is None else self._down.judge(one.chip.phy, not up)
             if down is not None and words is not None:
-                evidence = {"pcs_status": f"0x{words[0]:X}", "hdlc_status": f"0x{words[1]:X}"} if down else {}
+                names = ("pcs_status", "hdlc_status") if len(words) > 1 else ("ok",)
+                evidence = {name: f"0x{word:X}" for name, word in zip(names, words, strict=True)} if down else {}
                 findings.append(ChipFinding(one.chip.phy, CODE, down, evidence))
         return Observation(chips=tuple(findings), partly=unknown)
 

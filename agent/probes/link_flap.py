@@ -15,9 +15,10 @@ import msgspec
 from agent.config import AgentConfig
 from agent.detect.readings import ChipFinding
 from agent.limits import LinkFlap as LinkFlapLimits
-from agent.ports import OTHER_DIALECT, ROUND_TIMEOUT_S, ask_ports
+from agent.ports import OTHER_DIALECT, ROUND_TIMEOUT_S, Rounds, chips_with_ports, logic_id, reasons
 from agent.probe import Observation, Sensors, partly
 from agent.sensors.hccn import Down, Hccn
+from agent.sensors.hccn_950 import Hccn950
 from shared.model import Instant
 
 CODE = "NW-LINK-FLAP"
@@ -30,14 +31,21 @@ class LinkFlap:
     def __init__(self, period_s: float, sensors: Sensors, hccn: Hccn, limits: LinkFlapLimits) -> None:
         self.period_s = period_s
         self._sensors, self._hccn, self._limits = sensors, hccn, limits
+        self._rounds = Rounds()
         self._happened: dict[int, dict[str, float]] = {}
         """By chip and record, when it was on the monotonic clock: for each record that the tool still shows."""
 
     async def look(self) -> Observation:
-        histories, failed = await ask_ports(self._sensors, self._hccn.link_downs)
+        if self._sensors.bus.generation == OTHER_DIALECT:
+            histories, failed = await self._rounds.ask(sorted(self._sensors.chips.enumeration.chips), self._downs_950)
+        else:
+            histories, failed = await self._rounds.ask(chips_with_ports(self._sensors), self._hccn.link_downs)
         mono = time.monotonic()
         chips = tuple(judge(phy, self._ages_s(phy, downs, mono), self._limits) for phy, downs in histories.items())
-        return Observation(chips=chips, partly=partly(failed))
+        return Observation(chips=chips, partly=partly(reasons(failed)))
+
+    async def _downs_950(self, phy: int) -> tuple[Down, ...]:
+        return await Hccn950(self._hccn).link_downs(logic_id(self._sensors, phy))
 
     def memory(self) -> dict[int, dict[str, float]]:
         return self._happened
@@ -68,6 +76,6 @@ def judge(phy: int, downs_ago_s: Iterable[float], limits: LinkFlapLimits) -> Chi
 
 
 def make(config: AgentConfig, sensors: Sensors) -> LinkFlap | None:
-    if sensors.hccn is None or sensors.bus.generation == OTHER_DIALECT:
+    if sensors.hccn is None:
         return None
     return LinkFlap(config.poll.links_s, sensors, sensors.hccn, config.probes.link_flap)

@@ -14,7 +14,7 @@ from agent.config import AgentConfig
 from agent.decode.hccn_optical import Limits
 from agent.decode.hccn_optical import Optical as Module
 from agent.detect.readings import ChipFinding
-from agent.ports import OTHER_DIALECT, PortStreaks, ask_ports
+from agent.ports import OTHER_DIALECT, PortStreaks, chips_with_ports, reasons
 from agent.probe import CannotLook, Observation, Sensors, partly
 from agent.sensors.hccn import Hccn
 from agent.sensors.sole_reader import SoleReader
@@ -36,8 +36,8 @@ class Optical(PortStreaks):
             raise CannotLook(f"{exc.filename}: {exc.strerror}") from exc
         if not mine:
             raise CannotLook("another agent or scan reads the optical modules: their flags are for one reader alone")
-        modules, failed = await ask_ports(self._sensors, self._hccn.optical)
-        return Observation(chips=tuple(self._judge(modules)), partly=partly(failed))
+        modules, failed = await self._rounds.ask(chips_with_ports(self._sensors), self._hccn.optical)
+        return Observation(chips=tuple(self._judge(modules)), partly=partly(reasons(failed)))
 
     def _judge(self, modules: dict[int, Module]) -> Iterator[ChipFinding]:
         """An absent module is no more than absent, whatever the tool prints beside it."""

@@ -16,7 +16,7 @@ from agent.config import AgentConfig
 from agent.counting import Kept, Rising
 from agent.detect.readings import ChipFinding
 from agent.limits import PortErrors as PortErrorsLimits
-from agent.ports import OTHER_DIALECT, ROUND_TIMEOUT_S, ask_ports
+from agent.ports import OTHER_DIALECT, ROUND_TIMEOUT_S, Rounds, chips_with_ports, reasons
 from agent.probe import Observation, Sensors, partly
 from agent.sensors.hccn import Hccn
 from shared.aio import now
@@ -44,13 +44,14 @@ class PortErrors:
 
     def __init__(self, sensors: Sensors, hccn: Hccn, limits: PortErrorsLimits) -> None:
         self._sensors, self._hccn = sensors, hccn
+        self._rounds = Rounds()
         self._rising = Rising(window_s=limits.window_s, limit=limits.errors, began=time.monotonic())
 
     async def look(self) -> Observation:
-        stats, failed = await ask_ports(self._sensors, self._hccn.stat)
+        stats, failed = await self._rounds.ask(chips_with_ports(self._sensors), self._hccn.stat)
         mono = time.monotonic()
         findings = [found for phy, counters in stats.items() for found in self._judge(phy, counters, mono)]
-        return Observation(chips=tuple(findings), partly=partly(failed))
+        return Observation(chips=tuple(findings), partly=partly(reasons(failed)))
 
     def _judge(self, phy: int, counters: dict[str, int], mono: float) -> Iterable[ChipFinding]:
         verdicts: dict[str, bool | None] = {}

@@ -186,7 +186,7 @@ class DcmiSensor:
         npus = self._bus.npus
         hung = [one.identity for one in self._duty.quarantine.chips if one.identity is not None]
         unanswered = any(
-            reading.error in dcmi_codes.STALE or (reading.error is None and reading.health is None)
+            reading.health is None and (reading.error is None or reading.error in dcmi_codes.STALE)
             for reading in readings.values()
         )
         missing = self._duty.known - readings.keys() - {one.phy for one in hung}

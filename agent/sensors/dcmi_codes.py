@@ -8,6 +8,8 @@ ABSENT_HEALTH = 0xFFFFFFFF
 WORST_HEALTH = 3
 NOT_SUPPORTED = -8255
 OCCUPIED = -8020
+TOO_MANY_CODES = -8005
+"""An inner error; a list of more codes than fit is one too (dcmi_get_device_errorcode_v2)."""
 
 WORDS = {
     -8001: "parameter error",

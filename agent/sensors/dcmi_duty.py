@@ -2,7 +2,7 @@
 
 The child may hang in the kernel where SIGKILL does not reach it. Then it is abandoned: one replacement takes over and
 leaves out the chip that hung, which is unknown from then on and tried again alone, in a child of its own, once the
-abandoned one is gone. Two abandoned children are the end: nothing is started, the driver is silent.
+abandoned one is gone. A replacement that hangs as well is the end: nothing is started, the driver is silent.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ is thrown away and started anew instead. stdout carries frames of 360 bytes: `st
 
     -1  code, stage     how the subscription went: the return code of the stage (0 load, 1 init, 2 subscribe)
     -2  logic, phy      one chip of this process's id map; all of them come before the first event
+    -3                  every THREAD_CHECK_MS once subscribed: whoever is stopped or frozen is told from a quiet driver
 
 It ends when stdin is closed: then nobody is left to read.
 """
@@ -20,7 +21,7 @@ from ctypes import CFUNCTYPE, Structure, byref, c_int, c_ubyte, c_uint, c_ulongl
 from typing import Any
 
 FRAME_BYTES = 360  # sizeof(struct dcmi_event); below PIPE_BUF, so one write is one frame
-STATUS, MAPPING = -1, -2
+STATUS, MAPPING, ALIVE = -1, -2, -3
 LOAD, INIT, SUBSCRIBE = 0, 1, 2
 LOAD_FAILED, SYMBOL_MISSING, NOT_SUPPORTED = -99999, -99998, -8255
 MAX_CHIPS = 64
@@ -124,6 +125,7 @@ def watch(parent: int, listeners: set[str]) -> None:
     while not listeners or listeners & threads():
         if poll.poll(THREAD_CHECK_MS) and not os.read(parent, 1):
             return
+        send(ALIVE, 0, 0)
 
 
 def threads() -> set[str]:

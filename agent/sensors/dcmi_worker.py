@@ -35,6 +35,9 @@ MAIN_CMD_CHIP_INF, SUB_CMD_SPOD_INFO = 12, 1
 MAIN_CMD_HCCS, SUB_CMD_HCCS_STATUS, SUB_CMD_HCCS_COUNTERS = 16, 0, 5
 HCCS_STATUS_WORDS, HCCS_COUNTERS_WORDS = 2, 128
 MEMORY_HBM = 2
+AICORE_RATE, HBM_RATE = 2, 6
+MAX_PROCESSES = 64
+PROCESS_WORDS = 4  # struct dcmi_proc_mem_info: pid i32, padding, bytes u64
 COMPONENT_XLOADER, COMPONENT_IMU, COMPONENT_HILINK = 1, 8, 18
 VERSION_BYTES = 64  # the least that is taken
 
@@ -57,7 +60,15 @@ GAUGES: dict[str, tuple[Getter, ...]] = {
         (VERSION, (COMPONENT_XLOADER,), VERSION_BYTES // 4, (VERSION_BYTES,)),
     ),
 }
-V2_GAUGES = {**GAUGES, "ub": (("get_ub_port_link_status", (), 37, ()),)}
+WORK: tuple[Getter, ...] = (
+    ("get_device_utilization_rate", (AICORE_RATE,), 1, ()),
+    ("get_device_utilization_rate", (HBM_RATE,), 1, ()),
+)
+V2_GAUGES = {
+    **GAUGES,
+    "ub": (("get_ub_port_link_status", (), 37, ()),),
+    "net": (("get_device_network_health", (), 1, ()),),
+}
 
 Ref = tuple[int, int]
 out = os.dup(1)
@@ -111,6 +122,14 @@ class Library:
         room = (c_uint * (SPARE_BYTES // 4))()
         ret = self.call(name, *args, room, *behind)
         return ret, list(room[:count]) if ret == 0 else []
+
+    def work(self, prefix: str, processes: str, *args: int) -> list[tuple[int, list[int]]]:
+        """The rates of WORK, then the ids of the processes that hold the chip."""
+        found = [self.words(f"{prefix}{name}", count, *args, *more) for name, more, count, _ in WORK]
+        count = c_int(0)
+        ret, words = self.words(f"{prefix}{processes}", MAX_PROCESSES * PROCESS_WORDS, *args, behind=(byref(count),))
+        ret = counted(ret, count.value, MAX_PROCESSES)
+        return [*found, (ret, words[: count.value * PROCESS_WORDS : PROCESS_WORDS] if ret == 0 else [])]
 
     def buffer(self, name: str, *args: Any) -> bytes | None:
         """What a getter wrote into its last argument, a structure; None when it failed."""
@@ -233,6 +252,8 @@ class V1:
                 self._hccs(ref, SUB_CMD_HCCS_STATUS, HCCS_STATUS_WORDS),
                 self._hccs(ref, SUB_CMD_HCCS_COUNTERS, HCCS_COUNTERS_WORDS),
             ]
+        elif what == "work":
+            gauges = self.lib.work("dcmi_", "get_device_resource_info", *ref)
         else:
             gauges = [
                 self.lib.words(f"dcmi_{name}", count, *ref, *args, behind=behind)
@@ -283,10 +304,13 @@ class V2:
         say("read", ref=ref, health=health, codes=self.lib.codes("dcmiv2_get_device_error_code_list", ref[0]))
 
     def measure(self, what: str, ref: Ref) -> None:
-        gauges = [
-            self.lib.words(f"dcmiv2_{name}", count, ref[0], *args, behind=behind)
-            for name, args, count, behind in V2_GAUGES.get(what, ())
-        ]
+        if what == "work":
+            gauges = self.lib.work("dcmiv2_", "get_device_proc_mem_info", ref[0])
+        else:
+            gauges = [
+                self.lib.words(f"dcmiv2_{name}", count, ref[0], *args, behind=behind)
+                for name, args, count, behind in V2_GAUGES.get(what, ())
+            ]
         say("measure", ref=ref, gauges=gauges)
 
 

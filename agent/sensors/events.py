@@ -15,7 +15,7 @@ from agent.detect.readings import Assertion, ChipEvent
 from agent.metrics import Metrics
 from agent.sensors import dcmi_codes
 from agent.sensors.child import Child
-from agent.sensors.dcmi_events import FRAME_BYTES, MAPPING, STATUS
+from agent.sensors.dcmi_events import ALIVE, FRAME_BYTES, MAPPING, STATUS
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +24,8 @@ STAGES = ("loading the library", "init", "subscribing")
 RESTART_FIRST_S, RESTART_MAX_S = 1.0, 60.0
 UNSUPPORTED_RETRY_S = 600.0
 STEADY_S = 60.0
+SILENT_S = 20.0
+"""A subscribed child says every 2 s that it lives."""
 UNSUPPORTED = frozenset({dcmi_codes.NOT_SUPPORTED, -8002, -99998})
 """Not that the library cannot be loaded: while a driver is being replaced there is none for a moment."""
 ASSERTIONS: dict[int, Assertion] = {0: "recover", 1: "occur", 2: "once"}
@@ -153,8 +155,17 @@ class EventStream:
             raise Refused("the event child ended before it had subscribed", lasting=False) from None
 
     async def _forward(self, child: Child) -> None:
+        """Until the child ends. Raises Refused when it says nothing any more."""
         rest = b""
-        while chunk := await child.stdout.read(64 * FRAME_BYTES):
+        while True:
+            try:
+                async with asyncio.timeout(SILENT_S):
+                    chunk = await child.stdout.read(64 * FRAME_BYTES)
+            except TimeoutError:
+                why = f"the event child (pid {child.pid}) has said nothing for {SILENT_S:.0f} s: stopped, or frozen"
+                raise Refused(why, lasting=False) from None
+            if not chunk:
+                return
             rest += chunk
             whole = len(rest) - len(rest) % FRAME_BYTES
             self._deliver(rest[:whole])
@@ -163,6 +174,8 @@ class EventStream:
     def _deliver(self, frames: bytes) -> None:
         events: list[ChipEvent] = []
         for offset in range(0, len(frames), FRAME_BYTES):
+            if _head.unpack_from(frames, offset) == (ALIVE,):
+                continue
             event = parse_event(frames[offset : offset + FRAME_BYTES], self._phy_of)
             if event is None:
                 self._metrics.driver_events_dropped.inc()

@@ -78,8 +78,10 @@ def hbm_celsius(words: tuple[int, ...] | None) -> int | None:
 
 
 def hccs_up(words: tuple[int, ...] | None) -> bool | None:
-    """HCCS status: pcs_status 0 and hdlc_status 3, as npu-smi judges it."""
-    return None if words is None else words[0] == 0 and words[1] == 3
+    """HCCS status: pcs_status 0 and hdlc_status 3, as npu-smi judges it; a single word is npu-smi's own verdict."""
+    if words is None:
+        return None
+    return words == (0, 3) if len(words) > 1 else bool(words[0])
 
 
 def hccs_crc_errors(words: tuple[int, ...] | None) -> int | None:
@@ -87,6 +89,11 @@ def hccs_crc_errors(words: tuple[int, ...] | None) -> int | None:
     if words is None:
         return None
     return sum(_u64(words, index) for index in range(2 * HCCS_LINKS, 3 * HCCS_LINKS))
+
+
+def percent(words: tuple[int, ...] | None) -> int | None:
+    """dcmi_get_device_utilization_rate; what is no share of a hundred is no answer."""
+    return words[0] if words and words[0] <= 100 else None
 
 
 def version(words: tuple[int, ...] | None) -> str | None:

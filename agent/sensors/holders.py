@@ -31,9 +31,14 @@ class Holder(msgspec.Struct, frozen=True):
     chips: tuple[int, ...]
 
 
+def is_host(procfs: Path) -> bool:
+    """Whether this /proc shows the processes of the host: there, and only there, process 2 is the kernel's."""
+    return _comm(procfs / "2") == "kthreadd"
+
+
 def read_holders(procfs: Path) -> list[Holder]:
     """Blocks: thousands of links are read. Raises NotTheHost, OSError."""
-    if _comm(procfs / "2") != "kthreadd":
+    if not is_host(procfs):
         raise NotTheHost(f"{procfs} does not show the processes of the host: the agent needs hostPID")
     found: list[Holder] = []
     for name in os.listdir(procfs):

@@ -2,7 +2,7 @@
 
 Every call of the tool initialises the whole driver library, so a poll is the table of all chips, the code list of each
 chip whose health is not OK, and the code list of one healthy chip in turn: the table prints OK for a chip whose health
-could not be read.
+could not be read. Who a chip is beyond its place is asked once (npu_smi_boards.py).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from agent.decode.records import Chip
 from agent.decode.text import ParseError
 from agent.detect.readings import ChipIdentity, ChipReading, DriverReading
 from agent.sensors.dcmi import Bus
+from agent.sensors.npu_smi_boards import Boards
 from agent.sensors.process import Tool, ToolError
 from agent.sensors.worker import ChipFacts, Enumeration
 
@@ -39,6 +40,9 @@ class NpuSmi:
         self.enumeration = Enumeration({})
         self._tool = Tool(path, timeout_s=timeout_s, lock=lock)
         self._bus = bus
+        self._boards = Boards(self.ask)
+        self.rows: tuple[tuple[ChipIdentity, Chip], ...] = ()
+        """The chips of the newest poll with their rows of the table; none when that has failed."""
         self._turn = 0
         self._watched: set[int] = set()
         """Chips that are asked at every poll: they could not be read, or have codes, which `OK` does not rule out."""
@@ -50,19 +54,23 @@ class NpuSmi:
     async def poll(self) -> DriverReading:
         async with self._lock:
             try:
-                rows = parse_map(await self._ask("info", "-m")).chips
-                table = npu_smi_table.parse(await self._ask("info"))
+                rows = parse_map(await self.ask("info", "-m")).chips
+                table = npu_smi_table.parse(await self.ask("info"))
             except (ToolError, ToolSays, ParseError) as exc:
+                self.rows = ()
                 return DriverReading(
                     silent=f"npu-smi: {exc}", pci=self._bus.npus, passed_through=self._bus.passed_through
                 )
-            chips = {identity.phy: (identity, chip) for chip in table.chips if (identity := self._identify(chip, rows))}
+            shown = [(identity, chip) for chip in table.chips if (identity := self._identify(chip, rows))]
+            await self._boards.learn([identity for identity, _ in shown])
+            chips = {identity.phy: (self._boards.complete(identity), chip) for identity, chip in shown}
             unshown = [row for row in rows if not any(_is_row(row, identity) for identity, _ in chips.values())]
             before = [one.identity for phy, one in self.enumeration.chips.items() if phy not in chips]
             left_out = [identity for identity in before if any(_is_row(row, identity) for row in unshown)]
             facts = {phy: ChipFacts(_ref(identity), identity) for phy, (identity, _) in chips.items()}
             facts |= {identity.phy: ChipFacts(_ref(identity), identity) for identity in left_out}
             self.enumeration = Enumeration(facts, driver=table.version)
+            self.rows = tuple(chips[phy] for phy in sorted(chips)) if table.error is None else ()
             self._turn += 1
             in_turn = sorted(chips)[self._turn % len(chips)] if chips else None
             readings = [
@@ -82,7 +90,8 @@ class NpuSmi:
     async def close(self) -> None:
         """Nothing outlives a call."""
 
-    async def _ask(self, *args: str) -> tuple[str, ...]:
+    async def ask(self, *args: str) -> tuple[str, ...]:
+        """The lines of one call. Raises ToolError, and ToolSays for an error that it prints."""
         output = await self._tool.run(*args)
         check(output.out, output.code)
         return tuple(output.out.splitlines())
@@ -104,7 +113,7 @@ class NpuSmi:
     async def _health(self, identity: ChipIdentity) -> ChipReading:
         where = ["-i", str(identity.card)] + ([] if identity.chip is None else ["-c", str(identity.chip)])
         try:
-            answers = parse_health(await self._ask("info", "-t", "health", *where)).chips
+            answers = parse_health(await self.ask("info", "-t", "health", *where)).chips
         except ToolSays as exc:
             return ChipReading(identity, error=exc.ret, why=f"npu-smi: {exc}")
         except (ToolError, ParseError) as exc:

@@ -44,14 +44,18 @@ class Tool:
         self._turn = asyncio.Lock()
         self._hanging: asyncio.subprocess.Process | None = None
 
+    @property
+    def hanging(self) -> int | None:
+        """The process id of one that could not be killed and still lives."""
+        hung = self._hanging
+        return hung.pid if hung is not None and hung.returncode is None else None
+
     async def run(self, *args: str) -> Output:
         """Run to the end. Raises ToolError; any exit code is an answer."""
         what = " ".join([self.path.name, *args])
         async with self._turn:
-            if self._hanging is not None and self._hanging.returncode is None:
-                raise ToolError(
-                    f"{what}: the {self.path.name} before (pid {self._hanging.pid}) still hangs; not started"
-                )
+            if self.hanging is not None:
+                raise ToolError(f"{what}: the {self.path.name} before (pid {self.hanging}) still hangs; not started")
             self._hanging = None
             deadline = time.monotonic() + self._timeout_s
             async with self._locked(what, deadline):

@@ -7,6 +7,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -21,6 +22,8 @@ STARVATION_S = (0.2, 0.8, 1.0, 1.0, 1.0, 1.0)
 STOPPED_S = 0.1
 """A deadline that is noticed so late: this process itself was stopped, frozen or starved."""
 
+Word = Annotated[int, msgspec.Meta(ge=0, le=0xFFFFFFFF)]
+"""An `unsigned` of the library."""
 Ref = tuple[int, int]
 """(card, device); on the Ascend950 (logic id, -1). (card, -1) stands for a whole card."""
 
@@ -65,8 +68,8 @@ class Line(msgspec.Struct):
     super_pod: int | None = None
     absent: int = 0
     driver: str | None = None
-    health: tuple[int, int] = (0, 0)
-    codes: tuple[int, tuple[int, ...]] = (0, ())
+    health: tuple[int, Word] = (0, 0)
+    codes: tuple[int, tuple[Word, ...]] = (0, ())
     gauges: tuple[tuple[int, tuple[int, ...]], ...] = ()
 
 
@@ -98,6 +101,10 @@ class Worker:
         self.child = child
         self._call_timeout_s = call_timeout_s
 
+    @property
+    def _speaker(self) -> str:
+        return f"the DCMI child (pid {self.child.pid})"
+
     async def begin(self, init_timeout_s: float) -> None:
         """Wait for the library's init. Raises WorkerHung, WorkerGone, DriverRefused."""
         ready = await self._line(init_timeout_s, "the library's init")
@@ -115,13 +122,15 @@ class Worker:
             line = await self._line(timeout_s, "enumeration", ref)
             if line.kind == "at":
                 ref = line.ref
-            elif line.kind == "chip":
+            elif line.kind == "chip" and line.phy >= 0:
                 if line.phy in chips:
                     first, second = chips[line.phy].ref, line.ref
                     raise DriverRefused(f"chips {first} and {second} both say that they are physical id {line.phy}")
                 chips[line.phy] = _facts(line)
             elif line.kind == "lost":
                 gaps += 1
+            elif line.kind != "end" or line.absent < 0:
+                raise WorkerGone(f"{self._speaker} talks nonsense during enumeration: {line.kind}", ref)
             elif line.ret != dcmi_codes.OK:
                 raise DriverRefused(f"the card list answered {dcmi_codes.say(line.ret)}")
             else:
@@ -144,20 +153,23 @@ class Worker:
         for chip in wanted:
             line = await self._line(self._call_timeout_s, f"{doing} chip {chip.identity.phy}", chip.ref)
             if line.kind != verb.split()[0] or line.ref != chip.ref:
-                raise WorkerGone(f"the DCMI child (pid {self.child.pid}) answers about {line.ref}, not {chip.ref}")
+                raise WorkerGone(f"{self._speaker} answers about {line.ref}, not {chip.ref}")
             yield chip, line
         await self._line(self._call_timeout_s, "the end of an answer")
 
     async def _line(self, timeout_s: float, what: str, ref: Ref | None = None) -> Line:
-        raw = await self._next(timeout_s)
+        try:
+            raw = await self._next(timeout_s)
+        except ValueError as exc:  # a line that does not end
+            raise WorkerGone(f"{self._speaker} talks nonsense during {what}: {exc}", ref) from exc
         if raw is None:
             raise WorkerHung(f"{what} did not come back within {timeout_s:g} s", ref)
         if not raw.endswith(b"\n"):
-            raise WorkerGone(f"the DCMI child (pid {self.child.pid}) ended during {what}", ref)
+            raise WorkerGone(f"{self._speaker} ended during {what}", ref)
         try:
             return _decoder.decode(raw)
         except msgspec.MsgspecError as exc:
-            raise WorkerGone(f"the DCMI child (pid {self.child.pid}) talks nonsense during {what}: {exc}") from exc
+            raise WorkerGone(f"{self._speaker} talks nonsense during {what}: {exc}") from exc
 
     async def _next(self, timeout_s: float) -> bytes | None:
         """The next line, None when it does not come. While the child runs or waits for a CPU it does not hang: an
@@ -199,6 +211,8 @@ def _reading(identity: ChipIdentity, line: Line) -> ChipReading:
     why = ""
     if failed:
         why = f"{'health' if health_ret else 'code list'} answered {dcmi_codes.say(failed)}"
+        if not (health_ret or no_value) and health > 0 and codes_ret == dcmi_codes.TOO_MANY_CODES:
+            why += ", as it does when the chip has more than 128 codes"
     elif health == dcmi_codes.ABSENT_HEALTH:
         why = "the driver no longer knows this chip"
     elif no_value:

@@ -1,4 +1,8 @@
-"""Starts DCMI children and keeps count of those that hang: at most one replacement beside one that cannot be killed."""
+"""Starts DCMI children and keeps count of those that hang: at most one replacement beside one that cannot be killed.
+
+A replacement that hangs too makes two that hang, and ends it: nothing is started beside them. To start none at all
+beside the first would let one chip that hangs in the kernel blind the other fifteen.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,8 @@ from shared.aio import cancel
 log = logging.getLogger(__name__)
 
 ENUMERATION_TIMEOUT_S = 5.0  # for each chip: ten calls stand behind it
-MAX_ABANDONED = 2
+MAX_ABANDONED = 1
+"""So many may hang beside a child that is asked."""
 DEATH_S = 0.5
 """A process that can be killed is gone by then. One that takes longer was in a call that has come back."""
 
@@ -52,9 +57,9 @@ class WorkerPool:
 
     async def start(self, skip: tuple[Ref, ...]) -> tuple[Worker, Enumeration]:
         """A worker after init and enumeration of all chips but `skip`. Raises Blind, and then no child is left."""
-        if len(self._dying) >= MAX_ABANDONED:
+        if len(self._dying) > MAX_ABANDONED:
             await asyncio.wait(self._dying.values(), timeout=DEATH_S, return_when=asyncio.FIRST_COMPLETED)
-        if len(self._dying) >= MAX_ABANDONED:
+        if len(self._dying) > MAX_ABANDONED:
             pids = ", ".join(str(child.pid) for child in self._dying)
             raise Blind(f"children {pids} hang in the driver and cannot be killed; no other is started")
         try:

@@ -1,12 +1,14 @@
 """Runs a detection scenario: sensor readings on a virtual clock in, faults compared with what is expected.
 
-Polls are at 0, 5, 10, ... (links every 30 s, host findings every 10 s, unless the scenario says otherwise), events
-arrive at once, and a read that detection asks for is answered at once from the machine's present state.
+Polls are at 0, 5, 10, ... (links every 30 s, host findings every 10 s, unless the scenario says otherwise; what chips
+work on once a minute), events arrive at once, and a read that detection asks for is answered at once from the machine's
+present state.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +17,12 @@ import msgspec
 from agent.config import AgentConfig, check
 from agent.detect.detector import Detector
 from agent.detect.memory import DetectorMemory
-from agent.detect.readings import Assertion, ChipEvent, NodeFinding
+from agent.detect.readings import Assertion, ChipEvent, ChipFinding, NodeFinding
+from agent.probes import chip_hang
 from console.scenario.common import START_WALL_S, Result, ScenarioError, convert
 from console.scenario.detection_expect import failures
 from console.scenario.detection_format import CodeStep, DriverStep, EventStep, Scenario, Step, read
-from console.scenario.machine import VirtualMachine
+from console.scenario.machine import WORK_PERIOD_S, VirtualMachine
 from shared import catalog
 from shared.config import ConfigError
 from shared.model import FaultEvent, Instant
@@ -48,6 +51,7 @@ class _Run:
         except ConfigError as exc:
             raise ScenarioError(str(exc)) from exc
         self._machine = VirtualMachine(scenario.machine.chips)
+        self._watch = chip_hang.watch(self._agent.probes.chip_hang)
         self._catalogue = catalog.load()
         self._at = 0.0
         self._mono = 0.0
@@ -62,6 +66,8 @@ class _Run:
         expects = sorted(self._scenario.expect, key=lambda expect: expect.at)
         poll = self._agent.poll
         periods = {"chips": poll.chips_s, "links": poll.links_s, "host": poll.host_s}
+        if any(step.work for step in steps):
+            periods["work"] = WORK_PERIOD_S
         rounds = dict.fromkeys(periods, 0)
         found: list[str] = []
         while expects:
@@ -117,8 +123,16 @@ class _Run:
                 self._detector.driver(self._machine.driver(), self._now())
             case "links":
                 self._detector.links(self._machine.links(), self._now())
+            case "work":
+                self._detector.chips(list(self._hangs()), self._now(), probe=chip_hang.ChipHang.name)
             case "host":
                 self._detector.node(list(self._machine.findings.values()), self._now())
+
+    def _hangs(self) -> Iterator[ChipFinding]:
+        for chip in self._machine.chips:
+            hangs = None if chip.gone else self._watch.see(chip.identity.phy, chip.worked(self._mono))
+            if hangs is not None:
+                yield ChipFinding(chip.identity.phy, chip_hang.CODE, hangs)
 
     def _take(self, step: Step) -> None:
         chips = self._machine.chips
@@ -138,6 +152,8 @@ class _Run:
             chip = chips[step.link.chip]
             chip.link_up = step.link.up if step.link.error is None else None
             chip.link_why = step.link.error or ""
+        elif step.work:
+            chips[step.work.chip].work = step.work
         elif step.node:
             finding = NodeFinding(step.node.code, step.node.active, step.node.level and step.node.level.value)
             self._machine.findings[step.node.code] = finding
@@ -169,6 +185,7 @@ class _Run:
             self._mono = REBOOT_MONO_S
         memory = msgspec.json.decode(saved, type=DetectorMemory).rebased(self._now(), same_boot=same_boot)
         self._detector = Detector(self._catalogue, self._agent.debounce, memory)
+        self._watch = chip_hang.watch(self._agent.probes.chip_hang)
         self._detector.config(self._files, self._now())
 
 

@@ -51,6 +51,18 @@ class LinkStep(_Strict, frozen=True):
     error: str | None = None
 
 
+class WorkStep(_Strict, frozen=True):
+    """From now on this is what a chip does, as the chip_hang probe sees it once a minute. A value that is left out
+    cannot be read. processes: ids of those that hold it."""
+
+    chip: int
+    processes: list[int] | None = None
+    aicore_pct: Annotated[float, msgspec.Meta(ge=0, le=100)] | None = None
+    hbm_pct: Annotated[float, msgspec.Meta(ge=0, le=100)] | None = None
+    packets_per_min: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    cpu_s_per_min: Annotated[float, msgspec.Meta(ge=0)] | None = None
+
+
 class NodeStep(_Strict, frozen=True):
     code: str
     active: bool
@@ -79,6 +91,7 @@ class Step(_Strict, frozen=True):
     event: EventStep | None = None
     driver: DriverStep | None = None
     link: LinkStep | None = None
+    work: WorkStep | None = None
     node: NodeStep | None = None
     gone: ChipStep | None = None
     back: ChipStep | None = None

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from agent.detect.hang import MINUTE_S, Work
 from agent.detect.readings import ChipIdentity, ChipReading, DriverReading, LinkReading, NodeFinding
+from console.scenario.detection_format import WorkStep
 
+WORK_PERIOD_S = MINUTE_S
 HEALTH_WITHOUT_SEVERITY = 2
 """Health of a chip with a code of which the scenario gives no severity."""
 
@@ -22,6 +25,9 @@ class VirtualChip:
     gone: bool = False
     link_up: bool | None = True
     link_why: str = ""
+    work: WorkStep | None = None
+    packets: int = 0
+    cpu_s: float = 0.0
 
     def reading(self) -> ChipReading:
         if self.hang:
@@ -29,6 +35,20 @@ class VirtualChip:
         if self.error:
             return ChipReading(self.identity, error=self.error)
         return ChipReading(self.identity, health=self.shown_health(), codes=tuple(self.codes))
+
+    def worked(self, at: float) -> Work:
+        """What a look sees, a minute after the one before. What cannot be read has gone on all the same."""
+        step = self.work or WorkStep(self.identity.phy, [])
+        self.packets += step.packets_per_min or 0
+        self.cpu_s += step.cpu_s_per_min or 0.0
+        return Work(
+            at=at,
+            processes=None if step.processes is None else tuple((pid, 0) for pid in sorted(step.processes)),
+            aicore_pct=step.aicore_pct,
+            hbm_pct=step.hbm_pct,
+            packets=None if step.packets_per_min is None else self.packets,
+            cpu_s=None if step.cpu_s_per_min is None else self.cpu_s,
+        )
 
     def shown_health(self) -> int:
         if self.health is not None:

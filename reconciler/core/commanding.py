@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator
 
-from reconciler.core import clock, drills
+from reconciler.core import clock, drill_orders, drills
 from reconciler.core.judge import silent_since
 from reconciler.core.objects import Pod
 from reconciler.core.state import State
@@ -36,7 +36,7 @@ def prompt(state: State, now: Instant, sent: Collection[str]) -> Iterator[Comman
     """Commands that something has just happened for; those with an id in `sent` are left out."""
     yield from _rereads(state, now, sent)
     yield from _releases(state, now, sent)
-    yield from drills.commands(state, now, sent)
+    yield from drill_orders.commands(state, now, sent)
 
 
 def peer_lists(state: State, now: Instant, sent: Collection[str]) -> Iterator[Command]:

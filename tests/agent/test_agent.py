@@ -93,7 +93,7 @@ def test_a_hung_chip_is_unknown_keeps_its_fault_and_the_others_are_watched(host:
     assert f"{HBM}@2" in fault_ids(report)
     host.occur(6, HBM)
     agent.until("a fault of another chip", faulty(HBM, 6))
-    assert len(agent.pids) <= 4, "agent, events, worker, one abandoned"
+    assert len(agent.pids) <= 4, "agent, events, worker, one abandoned: a replacement is not replaced"
 
 
 def test_a_driver_that_hangs_makes_the_node_blind_and_keeps_its_faults(host: SimHost, agent: AgentProcess) -> None:

@@ -12,6 +12,10 @@ from typing import Any
 
 import pytest
 
+from agent import fault_config
+from agent.detect.detector import Detector
+from agent.detect.settings import DetectSettings
+from agent.fault_config import FaultConfig
 from agent.limits import Kubelet as KubeletLimits
 from agent.metrics import Metrics
 from agent.own_thread import OwnThread
@@ -22,7 +26,8 @@ from agent.probes.nic_carrier import NicCarrier
 from agent.probes.stale_process import StaleProcess
 from agent.runner import Runner
 from agent.sensors.pci import PciBus
-from shared.aio import Ticks, running
+from shared import catalog
+from shared.aio import Ticks, now, running
 from tests.process import free_ports
 from tests.waiting import eventually
 
@@ -104,6 +109,37 @@ async def test_many_looks_that_hang_take_one_thread_and_leave_the_resolver_alone
     probe.period_s = 0.05
     async with running(runner.run()):
         await eventually("it looks again", lambda: told.whys[-1] is None)
+
+
+async def test_a_disk_that_hangs_under_the_fault_files_changes_no_rule_and_is_said_once(
+    disk: threading.Event, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(fault_config, "PATIENCE_S", 0.2)
+    detector = Detector(catalog.load(), DetectSettings())
+    config = FaultConfig(tmp_path, detector, Metrics())
+    (tmp_path / "faultCode.json").write_text('{"SubHealthFaultCodes": ["80E18402"]}')
+    assert config.take(await config.look(), now())
+    assert len(config.overrides()) == 1
+    listdir = os.listdir
+    with monkeypatch.context() as hanging:
+        hanging.setattr(os, "listdir", lambda place: listdir(place) if disk.wait() else [])
+        before = threading.active_count()
+        for _ in range(5):
+            assert not config.take(await config.look(), now())
+        assert threading.active_count() - before <= 1
+    assert len(config.overrides()) == 1
+    assert [one.why.startswith("cannot be read (no answer within") for one in config.bad_entries()] == [True]
+    assert caplog.text.count("no answer within") == 1
+    disk.set()
+
+    async def keeps_looking() -> None:
+        while True:
+            config.take(await config.look(), now())
+            await asyncio.sleep(0.02)
+
+    async with running(keeps_looking()):
+        await eventually("the disk answers again", lambda: not config.bad_entries())
+    assert len(config.overrides()) == 1
 
 
 ENDS = """

@@ -209,7 +209,7 @@ async def test_an_init_that_hangs_is_given_up(host: SimHost, library: Path) -> N
     assert str(library) in reading.silent
 
 
-async def test_children_that_cannot_be_killed_are_two_at_most(
+async def test_a_child_that_cannot_be_killed_is_replaced_once_and_its_replacement_is_not(
     host: SimHost, library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process in the D state survives SIGKILL. None can be made here, so the signal is withheld."""
@@ -282,3 +282,21 @@ async def test_a_cancelled_poll_leaves_no_stale_answers(host: SimHost, library: 
         host.occur(1, "80E01801")
         chips = by_phy(await sensor.poll())
     assert (chips[0].codes, chips[1].codes) == ((), ("80E01801",))
+
+
+async def test_more_codes_than_the_driver_lists_leave_the_health_and_cost_no_child(
+    host: SimHost, library: Path
+) -> None:
+    for number in range(129):
+        host.occur(3, f"{0x80E10000 + number:08X}", event=False)
+    host.occur(4, "80E18402", event=False)
+    async with sensor_of(host, library) as sensor:
+        for _ in range(4):
+            readings = by_phy(await sensor.poll())
+        assert (readings[3].health, readings[3].codes, readings[3].error) == (3, None, -8005)
+        assert "more than 128 codes" in readings[3].why
+        assert readings[4].codes == ("80E18402",)
+        assert len(children()) == 1
+        (first,) = children()
+        await sensor.poll()
+        assert children() == [first], "nothing is enumerated anew for it"

@@ -127,8 +127,8 @@ def test_no_probe_asks_in_the_dialect_of_the_others(host_950: SimHost) -> None:
     nothing = str(host_950.directory / "nothing")
     config = AgentConfig(paths=Paths(sysfs=str(host_950.sysfs), kubelet_dir=nothing, kmsg=nothing))
     names = {probe.name for probe in probes.load(config, sensors)}
-    assert "ub_ports" in names
-    assert not names & {"link_state", "link_flap", "net_health", "optical", "port_errors"}
+    assert names >= {"ub_ports", "roce_ports", "link_flap", "net_health"}
+    assert not names & {"link_state", "optical", "port_errors"}
 
 
 # UB ports.

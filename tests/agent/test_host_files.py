@@ -10,7 +10,7 @@ from agent import fault_files
 from agent.config import AgentConfig, Paths
 from agent.detect.detector import Detector
 from agent.fault_config import FaultConfig
-from agent.fault_files import FaultFiles
+from agent.fault_files import FaultFiles, look
 from agent.host import boot_id, open_host
 from agent.metrics import Metrics
 from agent.sensors.dcmi_library import find_library
@@ -86,18 +86,18 @@ def test_a_missing_checkpoint_is_no_mapping_and_a_broken_one_keeps_the_last(tmp_
 
 def test_only_new_contents_of_fault_files_are_told(tmp_path: Path) -> None:
     files = FaultFiles(tmp_path)
-    assert files.changed() == {}
+    assert files.changed(look(tmp_path)) == {}
     (tmp_path / "faultCode.json").write_text("{}")
     (tmp_path / "notes.txt").write_text("no json")
-    assert files.changed() == {"faultCode.json": "{}"}
-    assert files.changed() == {}
+    assert files.changed(look(tmp_path)) == {"faultCode.json": "{}"}
+    assert files.changed(look(tmp_path)) == {}
     os.utime(tmp_path / "faultCode.json", (1, 1))
-    assert files.changed() == {}, "the time alone is no change"
+    assert files.changed(look(tmp_path)) == {}, "the time alone is no change"
     (tmp_path / "faultCode.json").unlink()
     (tmp_path / "faultCustomization.json").write_text("[]")
-    assert files.changed() == {"faultCode.json": None, "faultCustomization.json": "[]"}
+    assert files.changed(look(tmp_path)) == {"faultCode.json": None, "faultCustomization.json": "[]"}
     (tmp_path / "faultCustomization.json").write_bytes(b"\xff")
-    assert files.changed() == {}, "unreadable: what it said before stays"
+    assert files.changed(look(tmp_path)) == {}, "unreadable: what it said before stays"
 
 
 def test_what_cannot_be_read_says_why_and_changes_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -111,7 +111,7 @@ def test_what_cannot_be_read_says_why_and_changes_nothing(tmp_path: Path, caplog
         huge.truncate(fault_files.MAX_BYTES + 1)
     (directory / "dangling.json").symlink_to(tmp_path / "nowhere")
     for _ in range(2):
-        files.changed()
+        files.changed(look(directory))
     assert {name: why.split()[0] for name, why in files.unreadable.items()} == {
         "dangling.json": "No",
         "huge.json": "more",
@@ -120,10 +120,10 @@ def test_what_cannot_be_read_says_why_and_changes_nothing(tmp_path: Path, caplog
     assert len(caplog.records) == 3, "each is said once"
     directory.rename(tmp_path / "away")
     directory.write_text("no directory")
-    assert files.changed() == {}, "a directory that cannot be listed keeps its files"
+    assert files.changed(look(directory)) == {}, "a directory that cannot be listed keeps its files"
     assert list(files.unreadable) == [str(directory)]
     directory.unlink()
-    assert files.changed() == {"faultCode.json": None}, "one that is gone has none"
+    assert files.changed(look(directory)) == {"faultCode.json": None}, "one that is gone has none"
     assert not files.unreadable
 
 
@@ -142,7 +142,7 @@ def test_bad_entries_are_counted_by_file_and_a_file_that_is_gone_is_said(
     (tmp_path / "faultCustomization.json").write_text("{}")
     (tmp_path / "NodeDConfiguration.json").write_text("{}")
     (tmp_path / "pipe.json").mkdir()
-    assert config.reload(now())
+    assert config.take(look(config.directory), now())
     assert counted() == {
         "NodeDConfiguration.json": 1,
         "faultCode.json": 2,
@@ -150,9 +150,9 @@ def test_bad_entries_are_counted_by_file_and_a_file_that_is_gone_is_said(
         "pipe.json": 1,
     }
     assert [name for name, in_force in config.files() if in_force] == ["faultCode.json", "faultCustomization.json"]
-    assert not config.reload(now())
+    assert not config.take(look(config.directory), now())
     (tmp_path / "faultCode.json").unlink()
-    assert config.reload(now())
+    assert config.take(look(config.directory), now())
     assert "faultCode.json is gone; the built-in levels and rules hold again" in caplog.text
     assert "faultCode.json" not in counted()
 

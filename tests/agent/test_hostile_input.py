@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.config import load
-from agent.fault_files import FaultFiles
+from agent.fault_files import FaultFiles, look
 from agent.sensors.kubelet import CHECKPOINT, PodDevices
 from agent.sensors.npu_smi import NpuSmi
 from agent.sensors.process import Tool, ToolError
@@ -67,7 +67,7 @@ def test_a_fault_file_that_is_a_directory_is_complained_of_once(
     (tmp_path / "faultCode.json").mkdir()
     files = FaultFiles(tmp_path)
     for _ in range(5):
-        assert files.changed() == {}
+        assert files.changed(look(tmp_path)) == {}
     assert len(caplog.records) == 1
 
 

@@ -8,8 +8,10 @@ from prometheus_client import generate_latest
 
 from agent.config import AgentConfig, load, node_name
 from agent.detect.detector import Detector
+from agent.detect.rules import MAX_COMPLAINTS
 from agent.detect.settings import DetectSettings
 from agent.fault_config import FaultConfig
+from agent.fault_files import look
 from agent.metrics import Metrics
 from agent.sensors.kmsg import Kmsg
 from shared import catalog
@@ -52,11 +54,35 @@ def test_a_fault_file_with_a_name_that_is_no_text_is_told_and_counted(tmp_path: 
     (tmp_path / os.fsdecode(name)).write_text("{}")
     metrics = Metrics()
     config = FaultConfig(tmp_path, Detector(catalog.load(), DetectSettings()), metrics)
-    config.reload(now())
+    config.take(look(config.directory), now())
     (complaint,) = config.bad_entries()
     assert complaint.file.isprintable()
     assert "name" in complaint.why
     assert b"config_bad_entries" in generate_latest(metrics.registry)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param('{"RestartNPUCodes":[' + ",".join(['"x"'] * 200_000) + "]}", id="nothing but bad codes"),
+        pytest.param("{" + ",".join(f'"{n}":0' for n in range(80_000)) + ',"1":0}', id="unknown lists, one twice"),
+        pytest.param('{"RestartNPUCodes":["' + "x" * 900_000 + '"]}', id="one endless code"),
+        pytest.param('{"' + "x" * 900_000 + '":0}', id="one endless key"),
+    ],
+)
+def test_a_megabyte_of_nonsense_is_told_in_a_hundred_lines(
+    tmp_path: Path, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "faultCode.json").write_text(text)
+    detector = Detector(catalog.load(), DetectSettings())
+    config = FaultConfig(tmp_path, detector, Metrics())
+    config.take(look(config.directory), now())
+    told = config.bad_entries()
+    assert 1 <= len(told) <= MAX_COMPLAINTS + 1
+    assert sum(map(len, caplog.messages)) < 100_000
+    assert all(len(str(complaint)) < 2000 for complaint in told)
+    if len(told) > MAX_COMPLAINTS:
+        assert "more entries are not used" in told[-1].why
 
 
 @pytest.mark.parametrize("path", ["/dev/zero", "/dev/full"])

@@ -139,6 +139,43 @@ def test_the_configuration_in_force_and_where_it_comes_from(
     assert metric(agent, "faultCode.json") is None
 
 
+def test_a_load_balancer_that_asks_by_head_is_told_the_same(
+    host: SimHost, library: Path, redis_server: RedisServer, make_agent: MakeAgent
+) -> None:
+    agent = make_agent(host, redis_server.url)
+    agent.ready()
+    assert ask(agent, "/v1/health?strict=1", "HEAD") == (200, "application/json", b"")
+    host.occur(3, "80E18402")
+    agent.until("the fault", lambda report: report.faults)
+    wait_until("a verdict that takes no work", lambda: ask(agent, "/v1/health?strict=1", "HEAD")[0] == 503)
+    assert ask(agent, "/v1/health", "HEAD")[0] == 200
+
+
+def test_every_rule_of_one_code_and_where_each_comes_from(agent: AgentProcess, tmp_path: Path) -> None:
+    agent.ready()
+
+    def of(code: str) -> list[tuple[Any, ...]]:
+        fields = ("rule", "value", "builtin", "file", "key")
+        found = get(agent, f"/v1/config?code={code}")["rules"]
+        assert {rule["code"] for rule in found} <= {"80E18008", "81078603", "80E01801", "8FFFFFFF"}
+        return [tuple(map(rule.get, fields)) for rule in found]
+
+    level, frequency = of("80e18008")
+    assert level == ("level", "RestartNPU", "RestartNPU", "built in", "")
+    assert (frequency[0], frequency[1]["times"], frequency[3]) == ("frequency", 2, "built in")
+    assert [rule[0] for rule in of("81078603")] == ["level", "frequency", "duration"]
+    assert of("A8028802") == of("80E01801"), "both forms of a code"
+    ((_, value, builtin, _, why),) = of("8FFFFFFF")
+    assert (value, builtin) == ("PreSeparateNPU", None)
+    assert "severity" in why
+    (tmp_path / "faults").mkdir()
+    (tmp_path / "faults/faultCode.json").write_text('{"SubHealthFaultCodes": ["80E18008"]}')
+    lowered = ("level", "SubHealthFault", "RestartNPU", "faultCode.json", "SubHealthFaultCodes[0]")
+    wait_until("the file", lambda: of("80E18008")[0] == lowered)
+    assert of("80E18008")[1] == frequency, "the other rule still ships"
+    assert ask(agent, "/v1/config?code=80E1")[0] == 400
+
+
 def rules(agent: AgentProcess) -> set[tuple[str, ...]]:
     fields = ("code", "rule", "value", "builtin", "file", "key")
     return {tuple(map(rule.get, fields)) for rule in get(agent, "/v1/config")["rules"]}

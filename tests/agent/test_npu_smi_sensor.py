@@ -4,11 +4,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from agent.detect.readings import ChipReading
+from agent.detect.readings import ChipIdentity, ChipReading
 from agent.sensors.npu_smi import NpuSmi
+from agent.sensors.npu_smi_boards import Boards
 from agent.sensors.pci import PciBus
+from agent.sensors.process import ToolError
 from console.lab.host import SimHost
+from console.lab.host.state import Generation, HostState
 from tests.agent.conftest import MakeHost
 
 pytestmark = pytest.mark.slow
@@ -107,3 +111,53 @@ async def test_a_table_that_prints_ok_for_an_unreadable_chip_is_seen_through_in_
     assert (await poll(sensor))[1].health is None, "and it stays unknown until its own reading succeeds"
     host.clear(1)
     assert (await poll(sensor))[1].health == 0
+
+
+@pytest.mark.parametrize("generation", ["910B", "A3"])
+async def test_the_die_of_each_chip_is_learnt_once_and_is_the_one_that_the_library_tells(
+    make_host: MakeHost, generation: Generation
+) -> None:
+    host = make_host(generation, chips=4)
+    sensor = sensor_of(host)
+    assert sum(chip.chip.die is not None for chip in (await poll(sensor)).values()) == 1, "one a poll"
+    for _ in range(3):
+        chips = await poll(sensor)
+    dies = {device.phy: "-".join(f"{word:08X}" for word in device.die.v) for device in host.state().devices}
+    assert {phy: chip.chip.die for phy, chip in chips.items()} == dies
+
+
+async def test_a_chip_that_was_away_is_asked_again_who_it_is(make_host: MakeHost) -> None:
+    host = make_host(chips=2)
+    sensor = sensor_of(host)
+    for _ in range(2):
+        chips = await poll(sensor)
+    old = chips[1].chip.die
+    host.drop(1)
+    await poll(sensor)
+    host.change(lambda state: with_die(state, 1, (1, 2, 3, 4, 5)))
+    host.back(1)
+    chips = await poll(sensor)
+    assert chips[1].chip.die == "00000001-00000002-00000003-00000004-00000005" != old
+
+
+def with_die(state: HostState, phy: int, words: tuple[int, int, int, int, int]) -> HostState:
+    devices = [replace(one, die=replace(one.die, v=words)) if one.phy == phy else one for one in state.devices]
+    return replace(state, devices=tuple(devices))
+
+
+async def test_where_no_die_is_printed_the_number_of_the_card_stands_for_it(tmp_path: Path) -> None:
+    asked: list[tuple[str, ...]] = []
+
+    async def ask(*args: str) -> tuple[str, ...]:
+        asked.append(args)
+        if "-c" in args:
+            return ("NPU ID : 1", "Chip ID : 0", "Chip Type : Ascend", "VDie ID : NA")
+        if len(asked) < 3:
+            raise ToolError("busy")
+        return ("NPU ID : 1", "Product Name : X", "Serial Number : 2106")
+
+    boards, chip = Boards(ask), ChipIdentity(1, card=1, chip=0)
+    for _ in range(5):
+        await boards.learn([chip])
+    assert (boards.complete(chip).die, boards.complete(chip).serial) == (None, "2106")
+    assert len(asked) == 4, "a call that failed is made again, and none after an answer"

@@ -65,7 +65,7 @@ async def test_a_chip_that_is_handed_over_while_the_agent_runs(host: SimHost, li
         await looks(6)
         view = detector.view(now())
         assert (view.faults, view.unknown, len(view.chips)) == ((), (), 7)
-        report = Reporter(node="n", boot_id="b", url=None).report(view, Context.of(sensors, {}), (), now(), beat=True)
+        report = Reporter(node="n", boot_id="b", url=None).report(view, Context.of(sensors), (), now(), beat=True)
         assert report is not None
         assert report.machine.passed_through == (address,)
     finally:

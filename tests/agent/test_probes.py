@@ -9,16 +9,18 @@ import msgspec
 import pytest
 
 from agent import probes
-from agent.config import AgentConfig, Paths
+from agent.config import AgentConfig, Inventory, Paths
 from agent.detect.readings import ChipIdentity
 from agent.metrics import Metrics
 from agent.peer_book import PeerBook
+from agent.pods import HeldChips
 from agent.probe import CannotLook, NoDriver, Observation, Sensors
 from agent.probes.chip_health import ChipHealth
 from agent.probes.runtime import SOCKETS
 from agent.runner import Runner
 from agent.sensors.gauges import Measured
 from agent.sensors.hccn import Hccn
+from agent.sensors.kubelet import PodDevices
 from agent.sensors.pci import PciBus
 from agent.sensors.worker import ChipFacts, Enumeration
 from console.lab.host import SimHost
@@ -120,10 +122,12 @@ def test_every_file_of_the_package_is_a_probe_of_its_own(host: SimHost, tmp_path
         kmsg=str(tmp_path / "kmsg"),
         procfs=str(tmp_path / "proc"),
     )
-    everything = msgspec.structs.replace(sensors(host, hccn=True), gauges=NoGauges(), peers=PeerBook())
+    pods = HeldChips(PodDevices(tmp_path / "kubelet"))
+    everything = msgspec.structs.replace(sensors(host, hccn=True), gauges=NoGauges(), peers=PeerBook(), pods=pods)
     found = probes.load(AgentConfig(paths=paths), everything)
     everything.bus.generation = "950"
-    found += [probe for probe in probes.load(AgentConfig(paths=paths), everything) if probe.name == "ub_ports"]
+    only = {"ub_ports", "roce_ports"}
+    found += [probe for probe in probes.load(AgentConfig(paths=paths), everything) if probe.name in only]
     files = {path.stem for path in Path(probes.__file__).parent.glob("*.py")} - {"__init__"}
     assert {probe.name for probe in found} == files
     assert "link_state" not in {probe.name for probe in probes.load(AgentConfig(), sensors(host, hccn=False))}
@@ -202,7 +206,7 @@ async def test_a_bus_that_cannot_be_read_is_not_an_empty_bus(tmp_path: Path) -> 
 async def test_a_silent_driver_is_a_reading_and_a_trouble() -> None:
     told = Told()
     runner = Runner([], told, ticks=Ticks(), metrics=Metrics())
-    await runner.look(ChipHealth(5, Sensors(NoDriver("no library"), PciBus(Path("/nowhere")))))
+    await runner.look(ChipHealth(5, Sensors(NoDriver("no library"), PciBus(Path("/nowhere"))), Inventory()))
     ((seen, why),) = told.seen["chip_health"]
     assert seen is not None
     assert seen.driver is not None

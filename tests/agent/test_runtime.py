@@ -1,7 +1,8 @@
 """Whether the container runtime serves on its socket."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -42,6 +43,13 @@ async def closes(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 async def hangs(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     await reader.read()
     writer.close()
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A short one: the path of a socket has 107 bytes at most (unix(7)), and the host's own stands below it."""
+    with tempfile.TemporaryDirectory(prefix="npuw-", dir="/tmp") as name:
+        yield Path(name)
 
 
 @pytest.fixture

@@ -134,7 +134,7 @@ def test_a_pod_that_has_just_failed_has_its_node_looked_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind, ago_s, phase, nodes",
+    ("kind", "ago_s", "phase", "nodes"),
     [
         ("Software", 5, "Deleting", ["a", "b"]),
         ("Software", JUST_FAILED_S + 1, "Deleting", []),

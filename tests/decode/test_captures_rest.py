@@ -87,6 +87,9 @@ WHOLE: dict[str, dict[str, Any]] = {
         downs=2,
         ups=3,
     ),
+    "hccn_tool-950-dev_info": {
+        "ports": [{"udie": 0, "port": port, "kind": "UB", "up": True} for port in (4, 5, 6)],
+    },
     "hccn_tool-950-ub_connect": {"status": "PARTIAL LINK", "ports": {4: "UP", 5: "DOWN", 6: "PARTIAL UP"}},
     "hccn_tool-gateway-healthy": {"gateway": "10.20.165.1", "interface": "eth0"},
     "hccn_tool-gateway-noip": {"gateway": "10.20.165.1", "interface": "eth0"},

@@ -316,6 +316,19 @@ CASES = [
         {"device": 3, "address": "192.0.2.33", "sent": 3, "received": 1, "loss_pct": 66.67,
          "replies": [{"seq": 0, "time_ms": 0.071}, {"seq": 1}]},
     ),
+    Case(
+        "hccn-dev-info",
+        "ports of both kinds",
+        "+---------+---------+-----------+-------------+\n"
+        "| UDie ID | Port ID | Port Type | Link Status |\n"
+        "+---------+---------+-----------+-------------+\n"
+        "| 0       | 3       | UB        | UP          |\n"
+        "| 1       | 8       | ETH       | DOWN        |\n"
+        "+---------+---------+-----------+-------------+\n"
+        "+----------------+\n| Interface Name |\n+----------------+\n| end1v0         |\n+----------------+\n",
+        {"ports": [{"udie": 0, "port": 3, "kind": "UB", "up": True},
+                   {"udie": 1, "port": 8, "kind": "ETH", "up": False}]},
+    ),
     Case("hccn-ub-connect", "some ports",
          "link status : PARTIAL LINK\nport 1 : UP\nport 2 : DOWN\nport 3 : PARTIAL UP\n",
          {"status": "PARTIAL LINK", "ports": {1: "UP", 2: "DOWN", 3: "PARTIAL UP"}}),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import msgspec
 
@@ -16,8 +16,10 @@ from agent.decode.hccn_optical import Optical as Module
 from agent.decode.hccn_port import NetHealth as NetHealthAnswer
 from agent.detect.readings import ChipIdentity, ChipReading, DriverReading, LinkReading
 from agent.probe import ChipSource
+from agent.sensors.cpu_time import CpuTime
 from agent.sensors.gauges import Gauge, Measured
 from agent.sensors.hccn import Down
+from agent.sensors.npu_smi_gauges import text_words
 from agent.sensors.process import ToolError
 from agent.sensors.worker import ChipFacts, Enumeration
 from shared.model import Instant
@@ -32,6 +34,7 @@ WHO = {
     phy: ChipIdentity(phy, card=phy, chip=0, logic=phy, pci=f"0000:{phy + 1:02X}:00.0", die=f"D{phy}") for phy in PHYS
 }
 BUS = frozenset(str(who.pci) for who in WHO.values())
+FIRMWARE = text_words("7.7.0.3.231")
 CALL_ERRORS = (-8001, -8005, -8006, -8009, -8010, -8011, -8013, -8020, -8255, -8002)
 LOST_ERRORS = (-8007, -8008, -8012)
 MISSING_ALLOWED = 2
@@ -196,7 +199,16 @@ class Host:
 
     async def stat(self, phy: int) -> dict[str, int]:
         self._tool(phy)
-        return {"mac_rx_bad_pkt_num": 4711, "roce_rx_err_pkt_num": 13, "roce_rx_all_pkt_num": int(self.t) + 1}
+        sent = {"roce_rx_all_pkt_num": int(self.t) + 1, "roce_tx_all_pkt_num": 7}
+        return {"mac_rx_bad_pkt_num": 4711, "roce_rx_err_pkt_num": 13, **sent}
+
+    async def reaches(self, phy: int, address: str) -> bool:
+        self._tool(phy)
+        return not self._bad(f"ping {address}", phy)
+
+    def cpu_times(self, pids: frozenset[int]) -> dict[int, CpuTime]:
+        """The engine of every chip runs and waits: a second of CPU in a minute."""
+        return {pid: CpuTime(start=1, used_s=self.t / 60) for pid in pids}
 
     async def measure(self, what: str) -> tuple[Measured, ...] | None:
         if self.on("silent"):
@@ -218,6 +230,8 @@ class Host:
             "ecc": (Gauge((1, 3, 0, 10, 7, 1, 2)),),
             "heat": (Gauge((200 if bad else 45,)), Gauge((1028,)), Gauge((65536, 0, 1600, 0, 3445, 0, 52, 0))),
             "hccs": (Gauge((0, 2 if bad else 3)), Gauge((7,) * 128)),
+            "work": (Gauge((0 if bad else 30,)), Gauge((80,)), Gauge((4711,))),
+            "versions": (Gauge((1,)), Gauge(FIRMWARE)),
         }
         return Measured(WHO[phy], words[what])
 
@@ -247,17 +261,11 @@ class Host:
 class Chips:
     """What the probes ask the sensors for: which chips there are."""
 
+    def renew(self) -> None:
+        """They are always these."""
+
     name = "noise"
-    enumeration = Enumeration({phy: ChipFacts((phy, 0), who) for phy, who in WHO.items()})
+    enumeration = Enumeration({phy: ChipFacts((phy, 0), who, ip=f"10.0.0.{phy}") for phy, who in WHO.items()})
 
 
 CHIPS = cast(ChipSource, Chips())
-
-
-def at_once(look: Any) -> Any:
-    """The answer of a coroutine that waits for nothing."""
-    try:
-        look.send(None)
-    except StopIteration as done:
-        return done.value
-    raise AssertionError("it waits for something")

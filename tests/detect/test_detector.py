@@ -262,17 +262,6 @@ def test_the_heartbeat_events_code_and_the_lost_card_are_one_fault() -> None:
     assert bench.fault(16, "40F84E00@3").confirmed
 
 
-def test_another_die_in_the_same_place_starts_without_the_old_ones_history() -> None:
-    bench = Bench()
-    bench.poll(0, ChipReading(who(3, die="A"), health=2, codes=("80E18008",)))
-    bench.poll(5, ChipReading(who(3, die="B"), health=0, codes=()))
-    assert bench.faults(5) == {}
-    bench.poll(10, ChipReading(who(3, die="B"), health=2, codes=("80E18008",)))
-    assert bench.faults(10) == {"80E18008@3": "RestartNPU"}
-    kinds = [f"{event.kind} {event.id}" for event in bench.detector.drain_events()]
-    assert kinds == ["raised 80E18008@3", "cleared 80E18008@3", "raised 80E18008@3"]
-
-
 def test_a_host_probe_that_stays_blind_is_told_and_its_findings_stay() -> None:
     bench = Bench()
     bench.detector.node([NodeFinding("2C000031", True)], at(0))

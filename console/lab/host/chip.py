@@ -182,6 +182,16 @@ class Ub(Part, frozen=True):
     ports: list[int] = []
 
 
+class RocePort(Part, frozen=True):
+    """One RoCE port of a 950, on a die of the chip. Not `wired`: it is switched off. log: its link history."""
+
+    udie: int = 1
+    port: int = 0
+    up: bool = True
+    wired: bool = True
+    log: list[LinkChange] = []
+
+
 class Device(Part, frozen=True):
     """One chip.
 
@@ -226,6 +236,7 @@ class Device(Part, frozen=True):
     hccs: Hccs = Hccs()
     spod: Spod = Spod()
     ub: Ub = Ub()
+    roce: list[RocePort] = []
 
     @property
     def present(self) -> bool:

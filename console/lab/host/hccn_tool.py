@@ -13,6 +13,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from console.lab.host import hccn_950
 from console.lab.host.chip import Device, LinkChange, Net, Optical
 from console.lab.host.driver import STARTED, Driver, state_path
 from console.lab.host.state import HostState, StateError, load, locked, save
@@ -62,6 +63,9 @@ def run(arguments: list[str], state: Path | None) -> Output:
     command, number = _parse(arguments)
     device = _find(driver.state, number)
     commands: dict[str, Callable[[HostState, Device], Output]] = {**_COMMANDS, "ping": partial(_ping, arguments)}
+    if driver.state.generation == "950":
+        commands |= {name: partial(_by_port, name, arguments) for name in hccn_950.COMMANDS}
+        commands["link_stat"] = partial(_link_stat_950, arguments)
     if command in commands:
         instead = driver.tool_rule("hccn_tool", command, device)
         if instead is not None:
@@ -112,6 +116,16 @@ def _clear_latches(driver: Driver, phy: int) -> None:
                 device = replace(device, net=replace(device.net, optical=optical))
             devices.append(device)
         save(driver.path, replace(state, devices=devices))
+
+
+def _by_port(name: str, arguments: list[str], _state: HostState, device: Device) -> Output:
+    text = hccn_950.COMMANDS[name](device, arguments)
+    return _NO_DEVICE if text is None else Output(text)
+
+
+def _link_stat_950(arguments: list[str], state: HostState, device: Device) -> Output:
+    log = hccn_950.link_log(device, arguments)
+    return _link_stat(state, device if log is None else replace(device, net=replace(device.net, link_log=list(log))))
 
 
 def _link(_state: HostState, device: Device) -> Output:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from console.lab.host.chip import Active, Device, LinkChange
+from console.lab.host.chip import Active, Device, LinkChange, Proc
 from console.lab.host.state import (
     EVENTS_KEPT,
     DriverRule,
@@ -142,6 +142,12 @@ def unreachable(state: HostState, phy: int | None, addresses: Sequence[str]) -> 
     for number in phys:
         state = _change(state, number, lambda d: replace(d, net=replace(d.net, unreachable=list(addresses))))
     return state
+
+
+def hold(state: HostState, phy: int, pids: Sequence[int], aicore_pct: int) -> HostState:
+    """From now on these processes hold the chip, and it computes so much; with none it is free."""
+    procs = [Proc(pid=pid, mb=1024, name="python3") for pid in pids]
+    return _change(state, phy, lambda d: replace(d, procs=procs, util=replace(d.util, aicore=aicore_pct)))
 
 
 def events(state: HostState, enabled: bool) -> HostState:

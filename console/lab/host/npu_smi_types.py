@@ -64,6 +64,8 @@ def show(driver: Driver, card: Card, subject: str, chip: Device | str | None) ->
 def _card(driver: Driver, card: Card, subject: str, read: Reader) -> str:
     key = wide_pair if subject == "ecc" else pair
     lines = [key("NPU ID", card.id)]
+    if subject == "board" and driver.state.generation == "950":
+        return "\n".join([*lines, *card_board(driver.state, card)]) + "\n"
     if driver.state.generation == "950":
         result = (
             chip_health(driver, card.chips[0], label="Health") if subject == "health" else read(driver, card.chips[0])

@@ -8,6 +8,7 @@ from console.lab.host.driver import NOT_SUPPORTED, OK, Card, Driver, describe
 from console.lab.host.state import HostState
 
 HEALTH_WORDS = {0: "OK", 1: "Warning", 2: "Alarm", 3: "Critical"}
+_COMPATIBILITY = {1: "OK", 2: "NOK"}
 _HCCS_PACKETS = {"tx": 1_000_000, "rx": 2_000_000}
 
 
@@ -221,8 +222,8 @@ def card_board(state: HostState, card: Card) -> Lines:
         pair("Manufacturer", "NA"),
         pair("Serial Number", serial),
         pair("Software Version", state.driver),
-        pair("Firmware Version", "NA"),
-        pair("Compatibility", "OK"),
+        pair("Firmware Version", device.firmware),
+        pair("Compatibility", _COMPATIBILITY.get(device.compatibility, "NOT SUPPORT")),
         pair("Board ID", f"0x{device.board.board_id:02x}"),
         pair("PCB ID", "A"),
         pair("BOM ID", device.board.bom),

@@ -118,6 +118,10 @@ class SimHost:
         again."""
         self.change(lambda state: inject.unreachable(state, phy, addresses))
 
+    def hold(self, phy: int, *pids: int, aicore_pct: int = 0) -> None:
+        """These processes of this machine hold the chip, whose AICore is used by so much; none: it is free."""
+        self.change(lambda state: inject.hold(state, phy, pids, aicore_pct))
+
     def events(self, enabled: bool) -> None:
         """Whether fault events can be subscribed to; False also ends running subscriptions without a word."""
         self.change(lambda state: inject.events(state, enabled))
