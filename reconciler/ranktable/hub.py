@@ -73,3 +73,8 @@ class Hub:
 
     def __len__(self) -> int:
         return len(self._subscriptions)
+
+    @property
+    def unheard(self) -> int:
+        """Tables that are right and published, and that nobody has subscribed to: their controllers know nothing."""
+        return len(self.tables.keys() - self._subscriptions.keys())

@@ -71,6 +71,7 @@ class Serving:
                 await self._pause()
         finally:
             self._ticks.forget(LOOP)
+            self._metrics.rank_tables_unheard.set(0)
 
     async def _serve(self) -> None:
         from reconciler.ranktable.server import listening  # grpc is an extra, and 60 MB in memory
@@ -113,6 +114,7 @@ class Serving:
     async def _pause(self) -> None:
         """Until it is time to look again, or there is something to serve, or nothing any more."""
         self._ticks.tick(LOOP)
+        self._metrics.rank_tables_unheard.set(self._hub.unheard if self.port else 0)
         try:
             async with asyncio.timeout(AGAIN_S):
                 await self._hub.changed.wait()

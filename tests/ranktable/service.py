@@ -101,6 +101,22 @@ def service(*more: Object) -> World:
     )
 
 
+def recovery_of(job: str, *pods: Object, phase: str = "Deleting") -> Object:
+    """An open recovery that is about to delete these pods."""
+    ref = {"apiVersion": "mindxdl.gitee.com/v1", "kind": "AscendJob", "name": job, "uid": f"uid-{job}"}
+    targets = [{"pod": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]} for pod in pods]
+    spec: Object = {
+        "workload": ref,
+        "unit": f"ml/{job}",
+        "level": "Job",
+        "method": "force",
+        "cause": {"kind": "Hardware"},
+    }
+    spec |= {"controller": ref, "targets": targets}
+    metadata = {"name": f"{job}-r", "namespace": "ml", "uid": f"uid-{job}-r"}
+    return {"kind": "Recovery", "metadata": metadata, "spec": spec, "status": {"phase": phase, "holder": "me"}}
+
+
 def write(world: World, action: PublishTable, *replies: Reply) -> tuple[list[Call], Outcome]:
     """Drive the write; without replies the API server takes it and the world is told."""
     step = steps_for(action, "me", T0)

@@ -18,7 +18,18 @@ from reconciler.core.state import World
 from reconciler.ranktable import schema
 from tests.core.build import Object, node
 from tests.core.worlds import T0, decide, reasons
-from tests.ranktable.service import CONFIGMAP, JOB_ID, groups, instance, manager, managers, rings, service, write
+from tests.ranktable.service import (
+    CONFIGMAP,
+    JOB_ID,
+    groups,
+    instance,
+    manager,
+    managers,
+    recovery_of,
+    rings,
+    service,
+    write,
+)
 
 ON, OFF = Policy(ranktable=RankTables("on")), Policy(ranktable=RankTables("off"))
 CLUSTERD: Object = {"kind": "ClusterDService", "metadata": {"name": "clusterd-grpc-svc", "namespace": "mindx-dl"}}
@@ -38,21 +49,6 @@ def publish(world: World) -> PublishTable:
 def observe(world: World, *objects: Object, change: str = "set") -> None:
     for obj in objects:
         fold.observe(world, obj["kind"], change, obj)
-
-
-def recovery_of(job: str, *pods: Object, phase: str = "Deleting") -> Object:
-    ref = {"apiVersion": "mindxdl.gitee.com/v1", "kind": "AscendJob", "name": job, "uid": f"uid-{job}"}
-    targets = [{"pod": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]} for pod in pods]
-    spec: Object = {
-        "workload": ref,
-        "unit": f"ml/{job}",
-        "level": "Job",
-        "method": "force",
-        "cause": {"kind": "Hardware"},
-    }
-    spec |= {"controller": ref, "targets": targets}
-    metadata = {"name": f"{job}-r", "namespace": "ml", "uid": f"uid-{job}-r"}
-    return {"kind": "Recovery", "metadata": metadata, "spec": spec, "status": {"phase": phase, "holder": "me"}}
 
 
 def test_the_configmap_says_generation_digest_and_groups_and_ends_with_its_managers() -> None:

@@ -174,3 +174,24 @@ async def test_nothing_is_written_when_the_lease_may_have_passed_on() -> None:
     async with running(serving.run()):
         await eventually("both looks", lambda: len(cluster.methods) >= 2)
     assert set(cluster.methods) == {"GET"}
+
+
+async def test_a_table_that_nobody_has_subscribed_to_is_counted_while_it_is_served() -> None:
+    hub, metrics = Hub(), Metrics()
+    until = time.monotonic() + 100
+    settings = RankTableServer("127.0.0.1:0")
+    serving = Serving(settings, hub, Cluster(), lambda: until, metrics, Ticks(), address="10.1.0.7")
+
+    def unheard() -> float | None:
+        return metrics.registry.get_sample_value("npuwarden_reconciler_ranktable_unheard")
+
+    async with running(serving.run()):
+        hub.take({"llm": "{}", "other": "{}"}, wanted=True)
+        await eventually("nobody listens", lambda: unheard() == 2)
+        subscription = hub.subscribe("llm")
+        hub.changed.set()  # else it is seen at the next round
+        await eventually("one listens", lambda: unheard() == 1)
+        hub.leave(subscription)
+        hub.changed.set()
+        await eventually("it is gone", lambda: unheard() == 2)
+    assert unheard() == 0, "whoever does not lead knows nothing of it"

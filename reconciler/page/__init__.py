@@ -1,0 +1,1 @@
+"""The page at /: what the leader knows, drawn in a browser as it changes. Read-only, without a build step."""
