@@ -7,7 +7,8 @@ CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/npu-warden
 # Recursive on purpose: `make uv` may just have installed it.
 UV = $(shell command -v uv || echo $(CACHE)/tools/bin/uv)
 RUN = $(UV) run --no-sync
-BENCHES = agent plan event_to_taint restart
+NEED_GO = event_to_taint fault_to_running report_to_taint burst_500 steady cold_start restart failover
+BENCHES = plan agent page $(NEED_GO)
 BENCH ?= $(BENCHES)
 # uv trusts its own list of authorities; the system's list also has the company's.
 SYSTEM_CA := $(wildcard /etc/ssl/certs/ca-certificates.crt)
@@ -31,9 +32,9 @@ check: uv sync lint
 test: machine sync lint
 	go=$$(scripts/go.sh); GO="$$go" scripts/run_tests.sh $(RUN) pytest -v
 
-# Only event_to_taint and restart need the real control plane, and with it Go.
+# All but plan and agent need the real control plane, and with it Go.
 bench: machine sync
-	$(if $(filter event_to_taint restart,$(BENCH)),go=$$(scripts/go.sh); GO="$$go" )$(RUN) python -m tests.bench $(BENCH)
+	$(if $(filter $(NEED_GO),$(BENCH)),go=$$(scripts/go.sh); GO="$$go" )$(RUN) python -m tests.bench $(BENCH)
 
 # The short form of the same tests is part of `make test`. CHAOS_SEED=N: another storm.
 CHAOS_SEED ?= 1

@@ -1,4 +1,5 @@
-"""A drill's request and its report are annotations of the node it is for, written with the person's own rights."""
+"""A drill's request and its report are annotations of the node it is for, written with the person's own rights; so is
+the status of the pod that a drill ends."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from console.access import TIMEOUT_S
 from reconciler.core.calls import MERGE_PATCH, Call, Reply
-from reconciler.core.resources import NODE
-from shared.names import DRILL_ANNOTATION, DRILL_REPORT_ANNOTATION
+from reconciler.core.resources import NODE, POD
+from shared.names import DRILL_ANNOTATION, DRILL_CONDITION, DRILL_REPORT_ANNOTATION
 
 if TYPE_CHECKING:  # importing it takes seconds
     from reconciler.kube.client import KubeClient
@@ -64,6 +65,82 @@ async def end(kubeconfig: str | None, node: str, *, name: str = "", report: str 
     async with connected(kubeconfig) as client:
         reply = await _edit(client, node, finish)
     return reply, names[-1]
+
+
+async def confirm(kubeconfig: str | None, node: str, name: str) -> Reply:
+    """The reconciler has not refused it: whoever carries it out beside the agents (the lab) may begin."""
+    from reconciler.kube.client import connected
+
+    def go(found: Annotations) -> Annotations:
+        stands = _read(found.get(DRILL_ANNOTATION)) or {}
+        return {DRILL_ANNOTATION: json.dumps({**stands, "go": True})} if stands.get("name") == name else {}
+
+    async with connected(kubeconfig) as client:
+        return await _edit(client, node, go)
+
+
+async def in_lab(kubeconfig: str | None) -> tuple[Reply, bool]:
+    """Whether this API server is the lab's."""
+    from reconciler.kube.client import connected
+
+    async with connected(kubeconfig) as client:
+        reply = await client.send(Call("GET", "/version"), timeout_s=TIMEOUT_S)
+        return reply, str(reply.body.get("gitVersion")).endswith("+lab")
+
+
+async def pod(kubeconfig: str | None, key: str) -> tuple[Reply, str, str]:
+    """Of the pod `namespace/name`: its node and its UID."""
+    from reconciler.kube.client import connected
+
+    namespace, _, name = key.partition("/")
+    async with connected(kubeconfig) as client:
+        found = await client.send(Call("GET", POD.path(namespace, name)), timeout_s=TIMEOUT_S)
+    meta, spec = found.body.get("metadata") or {}, found.body.get("spec") or {}
+    return found, str(spec.get("nodeName") or ""), str(meta.get("uid") or "")
+
+
+async def fail_pod(kubeconfig: str | None, key: str, uid: str, drill: str) -> Reply:
+    """The pod has Failed, says the API server from now on; its kubelet then ends the containers within the pod's grace.
+
+    Source: kubelet, pod_workers.go (a pod that the API server shows in a terminal phase is torn down, the phase stays).
+    The right is `patch` of pods/status, which runs nothing in a container, as `exec` would.
+    """
+    from reconciler.kube.client import connected
+
+    namespace, _, name = key.partition("/")
+    path = POD.path(namespace, name)
+    async with connected(kubeconfig) as client:
+        for _ in range(TRIES):
+            found = await client.send(Call("GET", path), timeout_s=TIMEOUT_S)
+            if not found.ok:
+                return found
+            meta, status = found.body["metadata"], found.body.get("status") or {}
+            if meta["uid"] != uid:
+                return Reply(409, {"reason": "Conflict", "message": f"pod {key} is another one by now"})
+            patch = {
+                "metadata": {"uid": uid, "resourceVersion": meta["resourceVersion"]},
+                "status": _failed(status, drill),
+            }
+            reply = await client.send(Call("PATCH", f"{path}/status", patch, MERGE_PATCH), timeout_s=TIMEOUT_S)
+            if reply.status != 409:
+                break
+    return reply
+
+
+def _failed(status: dict[str, Any], drill: str) -> dict[str, Any]:
+    at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    gone = {"status": "False", "reason": "PodFailed", "lastTransitionTime": at}
+    mark = {"type": DRILL_CONDITION, "status": "True", "message": drill, "lastTransitionTime": at}
+    conditions = [
+        {**one, **gone} if one.get("type") in ("Ready", "ContainersReady") else one
+        for one in status.get("conditions") or ()
+    ]
+    return {
+        "phase": "Failed",
+        "reason": "Drill",
+        "message": f"ended by drill {drill}",
+        "conditions": [*conditions, mark],
+    }
 
 
 async def kept(kubeconfig: str | None, node: str) -> tuple[Reply, str | None]:

@@ -4,27 +4,45 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Literal
 from xml.etree import ElementTree
 
 import msgspec
 
-from shared.names import CODE_CARD_LOST, CODE_LINK_DOWN, CODE_MONITOR_BLIND
+from shared.names import (
+    CODE_AGENT_SILENT,
+    CODE_CARD_LOST,
+    CODE_LINK_DOWN,
+    CODE_MONITOR_BLIND,
+    CODE_POD_FAILED,
+    CODE_REDIS_DOWN,
+)
 
 Phase = Literal["detect", "taint", "delete", "ready", "reverted"]
 PHASES: tuple[Phase, ...] = ("detect", "taint", "delete", "ready", "reverted")
 ONLY_REAL: frozenset[str] = frozenset({"taint", "delete", "ready"})
+_HELD: tuple[Phase, ...] = ("detect", "reverted")
 FORMATS = ("text", "json", "junit", "markdown")
 NODE = "node"
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """What is injected. code None: there is no such injection, and `says` tells why."""
+    """What is injected. of_node: no chip of it. phases: those that it can reach.
+
+    by: who does it. The node's agent, the command with the person's rights (a pod ends), or the lab (Redis stops).
+    """
 
     says: str
-    code: str | None = None
+    code: str
     of_node: bool = False
+    by: Literal["agent", "command", "lab"] = "agent"
+    phases: tuple[Phase, ...] = PHASES
+
+    @property
+    def held(self) -> bool:
+        """Whether the proof is that nothing is done: taint and pods stay as they are."""
+        return self.phases == _HELD
 
 
 KINDS: dict[str, Kind] = {
@@ -33,11 +51,11 @@ KINDS: dict[str, Kind] = {
     "link-down": Kind("the chip's network port is down, in the driver's words", CODE_LINK_DOWN),
     "link-flap": Kind("the chip's network port goes down again and again", "NW-LINK-FLAP"),
     "driver-hang": Kind("the driver does not answer at all", CODE_MONITOR_BLIND, of_node=True),
-    "node-silent": Kind(
-        "a silent agent would hide real faults, which no drill may; in the lab or on an idle node, stop the agent's pod"
+    "node-silent": Kind("the agent reports nothing, until it has a real fault", CODE_AGENT_SILENT, True, phases=_HELD),
+    "software-fault": Kind(
+        "a pod ends as Failed (--pod)", CODE_POD_FAILED, True, "command", ("detect", "delete", "ready")
     ),
-    "software-fault": Kind("it needs the right to end a container; delete or kill a pod of the workload by hand"),
-    "redis-down": Kind("Redis is shared by all nodes, so no drill takes it away; in `npu-warden lab up`, stop it"),
+    "redis-down": Kind("Redis answers nobody, in the lab alone", CODE_REDIS_DOWN, True, "lab", _HELD),
 }
 
 
@@ -59,7 +77,10 @@ class Timed(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """How a drill went. why: what kept it from running, or cut it short. began: RFC 3339."""
+    """How a drill went. why: what kept it from running, or cut it short. began: RFC 3339.
+
+    held: of a drill that must change nothing, what was left as it is.
+    """
 
     drill: str
     node: str
@@ -71,19 +92,22 @@ class Report(msgspec.Struct, frozen=True):
     would: list[str] = []
     recoveries: list[str] = []
     why: str = ""
+    held: str = ""
 
     @property
     def ok(self) -> bool:
         return not self.why and all(one.met is not False for one in self.phases)
 
 
-def objectives(text: str, effect: str) -> dict[str, float]:
+def objectives(text: str, effect: str, kind: Kind) -> dict[str, float]:
     """`detect=2s,ready=120s` as seconds by phase. Raises ValueError."""
     found: dict[str, float] = {}
     for part in filter(None, text.split(",")):
         match = re.fullmatch(r"([a-z]+)=(\d{1,5}(?:\.\d{1,3})?)(ms|s|m)", part.strip())
         if match is None or match[1] not in PHASES:
             raise ValueError(f"{part.strip()!r} is no PHASE=TIME such as detect=2s; phases are {', '.join(PHASES)}")
+        if match[1] not in kind.phases:
+            raise ValueError(f"{match[1]}: such a drill has no such phase, but {', '.join(kind.phases)}")
         if effect != "real" and match[1] in ONLY_REAL:
             raise ValueError(f"{match[1]}: a shadow drill does nothing beyond detection; use --effect real")
         found[match[1]] = float(match[2]) * {"ms": 0.001, "s": 1.0, "m": 60.0}[match[3]]
@@ -122,7 +146,8 @@ def _seconds(value: float | None) -> str:
 
 
 def _notes(report: Report) -> list[str]:
-    notes = [f"would {text}" for text in report.would]
+    notes = [f"held: {report.held}"] if report.held else []
+    notes += [f"would {text}" for text in report.would]
     notes += [f"recovery {name}" for name in report.recoveries]
     return [*notes, *([report.why] if report.why else [])]
 
@@ -139,7 +164,7 @@ def _markdown(report: Report) -> str:
 
 
 def _junit(report: Report) -> str:
-    """One test case per phase; a phase without an objective that was reached passes."""
+    """One test case per phase; a phase without an objective that was reached passes. The rest is in system-out."""
     failed = sum(one.met is False for one in report.phases) + bool(report.why)
     cases = len(report.phases) + bool(report.why)
     suite = ElementTree.Element(
@@ -155,6 +180,7 @@ def _junit(report: Report) -> str:
     if report.why:
         case = ElementTree.SubElement(suite, "testcase", classname=f"{report.kind}.{report.node}", name="drill")
         ElementTree.SubElement(case, "failure", message=report.why)
+    ElementTree.SubElement(suite, "system-out").text = "\n".join([_headline(report), *_notes(report)])
     return ElementTree.tostring(suite, encoding="unicode")
 
 
@@ -164,66 +190,3 @@ def decode(raw: str) -> Report:
         return msgspec.json.decode(raw, type=Report)
     except (msgspec.MsgspecError, RecursionError) as exc:
         raise ValueError(f"it is no report of a drill: {exc}") from exc
-
-
-class Watch:
-    """Turns what the reconciler answers into phases. began_s and now_s are of one monotonic clock."""
-
-    QUIET_S = 5.0
-    """After a taint, so long without a new recovery means that nothing there is restarted."""
-
-    def __init__(self, name: str, node: str, effect: str, before: set[str], began_s: float) -> None:
-        self.name, self.node, self.effect = name, node, effect
-        self.at_s: dict[str, float] = {}
-        self.recoveries: list[str] = []
-        self.would: list[str] = []
-        self._before, self._began_s = before, began_s
-        self._still_open = False
-
-    def see(
-        self,
-        row: Mapping[str, Any] | None,
-        node: Mapping[str, Any],
-        recoveries: Sequence[Mapping[str, Any]],
-        now_s: float,
-    ) -> None:
-        """One round of answers: the drill's row, the node, all recoveries."""
-        after = now_s - self._began_s
-        if row is not None:
-            self.would = row.get("would") or self.would
-        if any(self.is_ours(fault) for fault in node.get("faults") or ()):
-            self.at_s.setdefault("detect", after)
-        if self.effect != "real" or "detect" not in self.at_s:
-            return
-        if node.get("taint"):
-            self.at_s.setdefault("taint", after)
-        ours = [one for one in recoveries if self._caused(one)]
-        self.recoveries = sorted(f"{one['namespace']}/{one['name']}: {phase_of(one)}" for one in ours)
-        self._still_open = any(phase_of(one) != "Recovered" for one in ours)
-        if ours and all((one["status"].get("times") or {}).get("deleted") for one in ours):
-            self.at_s.setdefault("delete", after)
-        if ours and not self._still_open:
-            self.at_s.setdefault("ready", after)
-
-    def complete(self, wanted: Mapping[str, float], now_s: float) -> bool:
-        """Whether nothing more is to be waited for before the drill is ended."""
-        if "detect" not in self.at_s:
-            return False
-        missing = [one for one in wanted if one not in self.at_s and one != "reverted"]
-        if self.effect != "real":
-            return not missing and now_s - self._began_s > self.at_s["detect"] + 1
-        if self.recoveries:
-            return not self._still_open and not missing
-        return not missing and "taint" in self.at_s and now_s - self._began_s > self.at_s["taint"] + self.QUIET_S
-
-    def is_ours(self, fault: Mapping[str, Any]) -> bool:
-        return fault.get("origin") == "drill" and (fault.get("evidence") or {}).get("drill") == self.name
-
-    def _caused(self, recovery: Mapping[str, Any]) -> bool:
-        spec = recovery["spec"]
-        known = f"{recovery['namespace']}/{recovery['name']}" in self._before
-        return not known and spec.get("origin") == "drill" and self.node in (spec["cause"].get("nodes") or ())
-
-
-def phase_of(recovery: Mapping[str, Any]) -> str:
-    return str(recovery["status"].get("phase") or "Pending")

@@ -2,18 +2,27 @@
 # Takes the warden out of a cluster and leaves nothing on its nodes.
 #   uninstall.sh            the daemons, what they wrote on nodes, the components, then everything of deploy/ with the Recoveries
 #   uninstall.sh traces     only what was written on nodes; the reconciler must not run, it would write it again
-#   uninstall.sh components only what the components ranktable and drill made; leave them out of your kustomization first
+#   uninstall.sh components only what the components ranktable, drill, evidence, webhook and redis-tls-cert-manager made outside of the warden's namespaces;
+#                           leave them out of your kustomization first
 # Kept: the retry ledger volcano-system/vcjob-fault-npu-cm (AscendJobs that run rely on it), and on the NPU nodes the directory
 # /var/lib/npu-warden.      $KUBECTL: another kubectl, with its options.
 set -eu
 kubectl=${KUBECTL:-kubectl}
 here=$(dirname "$0")
 
+# own NODE annotations|labels: those with the warden's prefix, each as the word that removes it.
+own() {
+  for key in $($kubectl get "$1" -o "go-template={{range \$key, \$value := .metadata.$2}}{{\$key}} {{end}}"); do
+    case $key in npuwarden.io/*) printf '%s- ' "$key" ;; esac
+  done
+}
+
 traces() {
   for node in $($kubectl get nodes -o name); do
     $kubectl taint nodes "${node#node/}" npuwarden.io/fault- >/dev/null 2>&1 || true # it has none
-    $kubectl annotate "$node" npuwarden.io/isolation- npuwarden.io/isolate- npuwarden.io/release- npuwarden.io/drill- \
-      npuwarden.io/drill-report- >/dev/null
+    removed=$(own "$node" annotations)
+    # shellcheck disable=SC2086
+    [ -z "$removed" ] || $kubectl annotate "$node" $removed >/dev/null
     $kubectl patch "$node" --subresource=status --type=strategic \
       -p '{"status":{"conditions":[{"type":"npuwarden.io/NPUHealthy","$patch":"delete"}]}}' >/dev/null
   done
@@ -27,15 +36,20 @@ traces() {
 components() {
   $kubectl -n npuwarden-system delete cronjob/npuwarden-drill --cascade=foreground --ignore-not-found
   $kubectl -n npuwarden-system delete role/npuwarden-drill rolebinding/npuwarden-drill serviceaccount/npuwarden-drill \
-    networkpolicy/drill-to-api-server networkpolicy/ms-controllers-to-reconciler --ignore-not-found
+    networkpolicy/drill-to-api-server networkpolicy/ms-controllers-to-reconciler networkpolicy/reconciler-to-webhooks \
+    --ignore-not-found
   $kubectl -n mindx-dl delete role/npuwarden-ranktable rolebinding/npuwarden-ranktable --ignore-not-found
-  for name in npuwarden-ranktable npuwarden-drill; do
+  for name in npuwarden-ranktable npuwarden-drill npuwarden-evidence; do
     $kubectl delete "clusterrolebinding/$name" "clusterrole/$name" --ignore-not-found
   done
+  if [ -n "$($kubectl api-resources --api-group=cert-manager.io -o name)" ]; then
+    $kubectl delete clusterissuers.cert-manager.io/npuwarden-redis clusterissuers.cert-manager.io/npuwarden-self-signed --ignore-not-found
+    $kubectl -n cert-manager delete certificates.cert-manager.io/npuwarden-redis-ca secret/npuwarden-redis-ca --ignore-not-found
+  fi
   kinds=$($kubectl api-resources --api-group=admissionregistration.k8s.io -o name)
   case $kinds in
   *validatingadmissionpolicies*) # from Kubernetes 1.30 on
-    for name in npuwarden-ranktable-configmaps npuwarden-drill-nodes; do
+    for name in npuwarden-ranktable-configmaps npuwarden-drill-nodes npuwarden-evidence-configmaps; do
       $kubectl delete "validatingadmissionpolicybinding/$name" "validatingadmissionpolicy/$name" --ignore-not-found
     done
     ;;
@@ -63,6 +77,11 @@ all)
   $kubectl -n npuwarden-system wait --for=delete pod -l app.kubernetes.io/name=npuwarden-reconciler --timeout=60s
   components
   traces
+  for node in $($kubectl get nodes -o name); do
+    removed=$(own "$node" labels)
+    # shellcheck disable=SC2086
+    [ -z "$removed" ] || $kubectl label "$node" $removed >/dev/null
+  done
   $kubectl delete -k "$here" --ignore-not-found
   ;;
 *)

@@ -7,10 +7,11 @@ import logging
 from collections.abc import Iterable
 from typing import Protocol
 
-from reconciler.core.actions import Hold
+from reconciler.core.actions import Hold, Incident
 from reconciler.core.calls import Call, Reply
 from reconciler.core.event_book import EventBook, Key
-from reconciler.core.refusal_events import refusal_events, told
+from reconciler.core.incidents import incident_events
+from reconciler.core.refusal_events import RECOVERY_HELD, held, refusal_events, told
 from reconciler.core.state import State
 from reconciler.metrics import Metrics
 from shared import aio
@@ -41,6 +42,8 @@ class Announcer:
         self._said = asyncio.Event()
         self._complaint = 0
         self._refused: set[tuple[str, str]] = set()
+        self._held: set[tuple[str, str]] = set()
+        self._incidents: dict[str, Incident] = {}
 
     def say(self, call: Call) -> None:
         """An Event as `events.event` makes it. Never blocks, never raises."""
@@ -50,10 +53,23 @@ class Announcer:
 
     def refused(self, state: State, holds: Iterable[Hold], now: Instant) -> None:
         """The refusals of a plan made from this state: what was not refused a plan ago is said."""
-        fresh = told(holds)
+        holds = tuple(holds)
+        fresh, waiting = told(holds), held(state, holds)
         for call in refusal_events(state, [hold for key, hold in fresh.items() if key not in self._refused], now):
             self.say(call)
-        self._refused = set(fresh)
+        begun = [hold for key, hold in waiting.items() if key not in self._held]
+        for call in refusal_events(state, begun, now, reason=RECOVERY_HELD):
+            self.say(call)
+        self._refused, self._held = set(fresh), set(waiting)
+
+    def incidents(self, state: State, open_now: Iterable[Incident], now: Instant) -> None:
+        """The incidents of a plan: each is said when it begins and when it is over."""
+        newest = {one.id: one for one in open_now}
+        begun = [one for name, one in newest.items() if name not in self._incidents]
+        over = [one for name, one in self._incidents.items() if name not in newest]
+        for call in incident_events(state, begun, over, now):
+            self.say(call)
+        self._incidents = newest
 
     async def run(self) -> None:
         """For ever; ends by cancellation only."""

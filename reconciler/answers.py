@@ -8,6 +8,7 @@ import msgspec
 
 from reconciler.core.actions import Hold
 from reconciler.core.chain import Link
+from reconciler.core.kept_logs import ContainerLog
 from reconciler.core.objects import RecoverySpec, RecoveryStatus
 from reconciler.inbox import BadMessage
 from shared.model import AgentInfo, Fault, Unknown
@@ -47,10 +48,19 @@ class StandingTaint(msgspec.Struct, frozen=True):
     effect: str
 
 
+class OfferedNpus(msgspec.Struct, frozen=True):
+    """NPUs for the scheduler to give out, and how many the node should have: its kubelet's count, and never fewer than
+    it has offered before. The difference has been withdrawn by its device plugin."""
+
+    offered: int
+    present: int
+
+
 class NodeAnswer(msgspec.Struct, frozen=True):
     """One node: verdict, isolation, age of its report (seconds), all open faults.
 
-    chips: how many its agent sees. released: ids of the open faults in spite of which a person has given it back.
+    chips: how many its agent sees. npus: what its device plugin offers, null where there is none. released: ids of the
+    open faults in spite of which a person has given it back.
     """
 
     name: str
@@ -61,6 +71,7 @@ class NodeAnswer(msgspec.Struct, frozen=True):
     report_age_s: float | None
     agent: AgentInfo | None
     chips: int | None
+    npus: OfferedNpus | None
     faults: tuple[Fault, ...]
     released: list[str]
     unknown: tuple[Unknown, ...]
@@ -86,6 +97,13 @@ class RecoveryAnswer(msgspec.Struct, frozen=True):
     created: str | None
     spec: RecoverySpec
     status: RecoveryStatus
+
+
+class RecoveryDetails(RecoveryAnswer, frozen=True):
+    """logs: the ends of the containers' logs before the delete. logs_note: why there are none."""
+
+    logs: list[ContainerLog]
+    logs_note: str | None
 
 
 class PlanAnswer(msgspec.Struct, frozen=True):

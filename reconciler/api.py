@@ -19,20 +19,25 @@ from reconciler.answers import (
     PlanAnswer,
     Ready,
     RecoveryAnswer,
+    RecoveryDetails,
     Warden,
     Why,
 )
-from reconciler.core.actions import Plan
+from reconciler.core.actions import Incident, Plan
 from reconciler.core.coverage import Covered
-from reconciler.core.drills import DrillRow
-from reconciler.core.objects import FINISHED_PHASES, OPEN_PHASES
+from reconciler.core.drill_orders import DrillRow
+from reconciler.core.kept_logs import KeptLogs
+from reconciler.core.objects import FINISHED_PHASES, OPEN_PHASES, Recovery
+from reconciler.core.repairs import Repair, repairs
 from reconciler.core.state import State
 from reconciler.inbox import BadMessage
 from reconciler.metrics import Metrics
+from reconciler.page import files
+from reconciler.page.stream import Stream
 from shared import aio, paging
 from shared.aio import Ticks
 from shared.model import FaultLevel
-from shared.openapi import TEXT, Route, serve
+from shared.openapi import STREAM, TEXT, Route, serve
 from shared.paging import BadToken, Cut
 from shared.web import Handler, Page, json_response, metrics_handler, problem
 from shared.web import application as web_application
@@ -44,11 +49,12 @@ class Source(Protocol):
     """What the API asks of the replica that it stands in.
 
     newest: state and plan of the leader, None on a replica that does not lead (or has not planned yet).
-    policy_error: why the newest policy.toml is refused.
+    policy_error: why the newest policy.toml is refused. policy_known: one has been read since this replica began.
     """
 
     metrics: Metrics
     ticks: Ticks
+    holder: str
 
     def newest(self) -> tuple[State, Plan] | None: ...
 
@@ -56,19 +62,26 @@ class Source(Protocol):
 
     def policy_error(self) -> str | None: ...
 
+    def policy_known(self) -> bool: ...
+
     def not_synced(self) -> list[str]: ...
 
     def bad_messages(self) -> list[BadMessage]: ...
 
     def watched(self) -> State: ...
 
+    async def kept(self, recovery: Recovery) -> KeptLogs: ...
+
 
 def application(source: Source) -> web.Application:
-    """The routes of one replica."""
-    return web_application(serve(TITLE, routes(source)))
+    """The routes of one replica, and the loop behind its stream."""
+    stream = Stream(source)
+    app = web_application([*serve(TITLE, routes(source, stream)), *files.routes(stream.expect)])
+    app.cleanup_ctx.append(stream.running)
+    return app
 
 
-def routes(source: Source) -> list[Route]:
+def routes(source: Source, stream: Stream) -> list[Route]:
     """Every question a replica answers."""
     api = _Api(source)
     phases = tuple(sorted(OPEN_PHASES | FINISHED_PHASES))
@@ -108,6 +121,28 @@ def routes(source: Source) -> list[Route]:
             Page[RecoveryAnswer],
             query={"namespace": None, "phase": phases, "state": ("open", "finished"), **paging.QUERY},
         ),
+        Route(
+            "/v1/recoveries/{namespace}/{name}",
+            api.recovery,
+            "One recovery with the evidence that was kept: the driver's codes, and logs where the policy keeps them. "
+            "Every replica answers.",
+            RecoveryDetails,
+            parameters={"namespace": "of the Recovery, its workload's", "name": "name of the Recovery"},
+        ),
+        Route(
+            "/v1/repairs",
+            api.leads(api.repairs),
+            "Chips that somebody has to repair, replace or look at, by node and chip.",
+            Page[Repair],
+            query={"node": None, **paging.QUERY},
+        ),
+        Route(
+            "/v1/incidents",
+            api.leads(api.incidents),
+            "What many nodes have in common, one item each: members, since when, what is held for it. Oldest first.",
+            Page[Incident],
+            query=paging.QUERY,
+        ),
         Route("/v1/plan", api.leads(api.plan), "What would be done now, and everything that is refused.", PlanAnswer),
         Route(
             "/v1/why",
@@ -129,6 +164,12 @@ def routes(source: Source) -> list[Route]:
             "Every workload with NPUs, whether a fault of it would be handled, and what it lacks.",
             Page[Covered],
             query={"namespace": None, "only": ("gaps",), **paging.QUERY},
+        ),
+        Route(
+            "/v1/stream",
+            stream.handle,
+            "What the page at / shows, as server-sent events: `whole`, then each `change`. Every replica answers.",
+            STREAM,
         ),
     ]
 
@@ -160,6 +201,9 @@ class _Api:
         missing = self._source.not_synced()
         if missing:
             return problem(503, "Not synced", f"not read from the API server yet: {', '.join(missing)}")
+        if not self._source.policy_known():
+            # Not ready holds up a rollout: the replica before this one goes on with the policy that it has.
+            return problem(503, "No policy", f"only observed, by the defaults: {self._source.policy_error()}")
         return json_response(Ready(True, self._source.leader()))
 
     def warden(self, _request: web.Request, state: State, _plan: Plan) -> web.Response:
@@ -187,6 +231,22 @@ class _Api:
         is_open = None if which is None else which == "open"
         found = views.recoveries(self._source.watched(), asked.get("namespace"), asked.get("phase"), is_open=is_open)
         return _paged(request, lambda cut: cut.page(found, views.recovery_key, newest_first=True))
+
+    async def recovery(self, request: web.Request) -> web.Response:
+        key = f"{request.match_info['namespace']}/{request.match_info['name']}"
+        found = self._source.watched().recoveries.get(key)
+        if found is None:
+            return problem(404, "No such recovery", f"there is no recovery {key}; old ones are removed")
+        kept = await self._source.kept(found)
+        shown = msgspec.structs.asdict(views.recovery(found))
+        return json_response(RecoveryDetails(**shown, logs=kept.logs, logs_note=kept.note))
+
+    def repairs(self, request: web.Request, state: State, _plan: Plan) -> web.Response:
+        rows = repairs(state, aio.now(), request.query.get("node"))
+        return _paged(request, lambda cut: cut.page(rows, lambda row: (row.node, row.id)))
+
+    def incidents(self, request: web.Request, _state: State, plan: Plan) -> web.Response:
+        return _paged(request, lambda cut: cut.page(plan.incidents, lambda one: (one.since, one.id)))
 
     def plan(self, _request: web.Request, _state: State, plan: Plan) -> web.Response:
         return json_response(views.plan(plan, aio.now()))

@@ -92,7 +92,8 @@ def load_config(path: Path | None) -> ReconcilerConfig:
 class PolicyFile:
     """policy.toml on disk. A bad one is refused with one line that names the key, and the old one stays in force.
 
-    `error` is that line for as long as the newest file is refused.
+    `error` is that line for as long as the newest file is refused. `known`: a file has been read once. Until then the
+    defaults hold and are only observed: what the operators wanted may have been less.
     """
 
     def __init__(self, path: str | None) -> None:
@@ -100,9 +101,11 @@ class PolicyFile:
         self._stamp: tuple[int, int] | None = None
         self.error: str | None = None
         self.policy = Policy()
+        self.known = self._path is None
         if self._path is not None:
+            self.policy = Policy(observe_only=True)
             self._stamp = self._look()
-            self.policy = load_toml(self._path, Policy)
+            self._read(self._path)
 
     def reload(self) -> bool | None:
         """True: there is a new policy. False: a new file was refused. None: nothing has changed."""
@@ -112,14 +115,20 @@ class PolicyFile:
         if stamp == self._stamp:
             return None
         self._stamp = stamp
-        try:
-            self.policy = load_toml(self._path, Policy)
-        except ConfigError as exc:
-            self.error = str(exc)
-            log.error("policy refused, the previous one stays in force: %s", exc)
+        if not self._read(self._path):
             return False
-        self.error = None
         log.info("policy %s: read again, in force from now on", self._path)
+        return True
+
+    def _read(self, path: Path) -> bool:
+        try:
+            self.policy = load_toml(path, Policy)
+        except ConfigError as exc:
+            none_yet = "none is known yet: nothing is done until it is mended"
+            self.error = f"{exc} ({'the one before stays in force' if self.known else none_yet})"
+            log.error("policy refused: %s. `npu-warden config check` checks a file before it is rolled out", self.error)
+            return False
+        self.error, self.known = None, True
         return True
 
     def _look(self) -> tuple[int, int] | None:

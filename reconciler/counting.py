@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from itertools import pairwise
 
 from prometheus_client import Gauge
 
-from reconciler.core import clock
+from reconciler.core import clock, devices
 from reconciler.core.actions import Action, OpenRecovery, Plan, Progress, Release
 from reconciler.core.calls import Outcome
-from reconciler.core.objects import FINISHED_PHASES, OPEN_PHASES, RecoverySpec, RecoveryStatus, Times
+from reconciler.core.objects import FINISHED_PHASES, OPEN_PHASES, Node, RecoverySpec, RecoveryStatus, Times
 from reconciler.core.state import State
 from reconciler.core.taints import current_want, record_of
 from reconciler.metrics import Metrics
@@ -26,16 +27,28 @@ class Counting:
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
+        self._missing: dict[str, tuple[Node, int]] = {}
+        """NPUs withdrawn, by node: counted again when the node is another object."""
 
     def planned(self, state: State, plan: Plan) -> None:
         metrics = self._metrics
-        taints = Counter(want.value for node in state.nodes.values() if (want := current_want(node)) is not None)
+        taints = Counter(
+            (want.value, _origin(node))
+            for node in state.nodes.values()
+            if node.spec.taints and (want := current_want(node)) is not None
+        )
         _set_all(metrics.isolated_nodes, taints)
+        self._missing = {
+            name: known if (known := self._missing.get(name)) and known[0] is node else (node, devices.missing(node))
+            for name, node in state.nodes.items()
+        }
+        metrics.withdrawn_npus.set(sum(missing for _, missing in self._missing.values()))
         faults = Counter(fault.level.value for heard in state.heard.values() for fault in heard.report.faults)
         _set_all(metrics.open_faults, {level.value: faults[level.value] for level in FaultLevel})
         _set_all(metrics.blind_sources, Counter(u.probe for h in state.heard.values() for u in h.report.unknown))
-        phases = Counter(recovery.status.phase for recovery in state.recoveries.values())
-        _set_all(metrics.recoveries, {phase: phases[phase] for phase in OPEN_PHASES | FINISHED_PHASES})
+        phases = Counter((recovery.status.phase, recovery.spec.origin) for recovery in state.recoveries.values())
+        _set_all(metrics.recoveries, {(phase, "probe"): 0 for phase in OPEN_PHASES | FINISHED_PHASES} | phases)
+        _set_all(metrics.incidents, Counter(one.kind for one in plan.incidents))
         if (brakes := plan.brakes) is None:
             return
         metrics.breaker_open.set(brakes.breaker_open)
@@ -50,11 +63,13 @@ class Counting:
         metrics = self._metrics
         for table in (metrics.isolated_nodes, metrics.open_faults, metrics.blind_sources, metrics.recoveries):
             table.clear()
+        metrics.incidents.clear()
         metrics.holds.clear()
         for gauge in (
             metrics.paused,
             metrics.queue,
             metrics.backing_off,
+            metrics.withdrawn_npus,
             metrics.breaker_open,
             metrics.breaker_nodes,
             metrics.breaker_limit,
@@ -96,8 +111,14 @@ class Counting:
             self._metrics.recovery_seconds.labels(status.phase, spec.level, spec.origin).observe(took_s)
 
 
-def _set_all(gauge: Gauge, values: dict[str, int]) -> None:
+def _origin(node: Node) -> str:
+    """Whether a drill alone has isolated it: no alert counts such a node."""
+    record = record_of(node)
+    return "drill" if record is not None and record.by == "drill" else "probe"
+
+
+def _set_all(gauge: Gauge, values: Mapping[str, int] | Mapping[tuple[str, str], int]) -> None:
     """What is not among them any more is gone, not zero."""
     gauge.clear()
     for label, value in values.items():
-        gauge.labels(label).set(value)
+        gauge.labels(*([label] if isinstance(label, str) else label)).set(value)

@@ -11,11 +11,21 @@ import logging
 import os
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from reconciler.core.actions import Action, Claim, DeletePods, Isolate, KeepRecord, OpenRecovery, Progress, SetCondition
+from reconciler.core.actions import (
+    Action,
+    Claim,
+    DeletePods,
+    Isolate,
+    KeepOffered,
+    KeepRecord,
+    OpenRecovery,
+    Progress,
+    SetCondition,
+)
 from reconciler.core.calls import Call, Outcome, Reply, Step
 from reconciler.metrics import Metrics
 from shared.aio import cancel
@@ -47,7 +57,8 @@ class Executor:
     """send: the API server. steps: an action's calls. outcome: told what came of each action, before the next begins.
 
     valid_until: monotonic second after which this replica's lease may have passed on; no write begins later than a
-    request's time-out before it. aside: takes the calls that no step waits for.
+    request's time-out before it. aside: takes the calls that no step waits for. before: awaited before each action
+    begins; bounded in time, and what it does decides nothing.
     """
 
     def __init__(
@@ -58,8 +69,10 @@ class Executor:
         valid_until: Callable[[], float],
         aside: Callable[[Call], None],
         metrics: Metrics,
+        before: Callable[[Action], Awaitable[None]] | None = None,
     ) -> None:
         self._client, self._steps, self._outcome, self._aside = client, steps, outcome, aside
+        self._before = before
         self._valid_until, self._metrics = valid_until, metrics
         self._waiting: dict[str, list[Action]] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
@@ -120,6 +133,8 @@ class Executor:
     async def _carry_out(self, action: Action) -> bool:
         kind, started = type(action).__name__, time.monotonic()
         try:
+            if self._before is not None:
+                await self._before(action)
             outcome, asked_s = await self._drive(action)
         except Exception as exc:
             log.exception("%s %s: a bug stopped it half-way; the next plan decides anew", kind, action.key)
@@ -128,7 +143,7 @@ class Executor:
         if outcome.done:
             self._backoffs.pop(action.key, None)
             # Bookkeeping on every node at every start would bury the lines that matter.
-            level = logging.DEBUG if isinstance(action, (SetCondition, KeepRecord)) else logging.INFO
+            level = logging.DEBUG if isinstance(action, (SetCondition, KeepRecord, KeepOffered)) else logging.INFO
             log.log(level, "%s %s: done in %.0f ms", kind, action.key, (time.monotonic() - started) * 1000)
             self._crash_point(_point_after(action))
         else:

@@ -163,7 +163,7 @@ class Inbox:
 
     def _named(self, entries: list[tuple[bytes, dict[bytes, bytes]]]) -> list[str]:
         """The known nodes that these entries of the stream name, each once. A lie costs one read of a true key."""
-        known, named = set(self._nodes()), dict[str, None]()
+        known, named = self._nodes(), dict[str, None]()
         for entry, fields in entries:
             raw = fields.get(b"note", b"")
             try:

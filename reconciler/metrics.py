@@ -58,8 +58,14 @@ class Metrics:
             "level",
             "origin",
         )
-        self.recoveries = gauge("recoveries", "recoveries in the cluster, by phase", "phase")
-        self.isolated_nodes = gauge("isolated_nodes", "nodes that carry the warden's taint, by its value", "value")
+        self.recoveries = gauge("recoveries", "recoveries in the cluster, by phase and origin", "phase", "origin")
+        self.isolated_nodes = gauge(
+            "isolated_nodes", "nodes that carry the warden's taint, by its value and its origin", "value", "origin"
+        )
+        self.incidents = gauge("incidents", "open incidents (npu-warden incidents), by kind", "kind")
+        self.withdrawn_npus = gauge(
+            "withdrawn_npus", "NPUs that device plugins keep from the scheduler, by what each node has offered before"
+        )
         self.open_faults = gauge("open_faults", "open faults of all nodes, by level", "level")
         self.blind_sources = gauge("blind_sources", "chips and nodes that a probe cannot see, by probe", "probe")
         self.breaker_open = gauge("breaker_open", "1 while the breaker keeps further nodes from being isolated")
@@ -75,10 +81,15 @@ class Metrics:
             "from the making of a report on its node to its arrival here, clocks compared",
             (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30),
         )
+        self.clock_ahead_seconds = gauge(
+            "clock_ahead_seconds", "this replica's wall clock minus the API server's; beyond 2 s that one's is used"
+        )
         self.loops_late = gauge("loops_late", "loops that have not come round in time")
         self.reports = counter("reports", "reports accepted")
         self.rejected = counter("rejected_reports", "messages not used, by reason", "reason")
-        self.oldest_report_seconds = gauge("oldest_report_age_seconds", "age of the oldest report of a known node")
+        self.oldest_report_seconds = gauge(
+            "oldest_report_age_seconds", "age of the oldest report of a known node, drills apart"
+        )
         self.silent_nodes = gauge("nodes_without_report", "known nodes that have never reported to this leader")
         self.redis_up = gauge("redis_up", "1 while reports can be read")
         self.watch_age_seconds = gauge("watch_age_seconds", "time since the last sign of life of a watch", "kind")
@@ -88,4 +99,17 @@ class Metrics:
         self.commands = counter("commands", "commands for agents, by kind and result", "kind", "result")
         self.rank_table_pushes = counter("ranktable_pushes", "global rank tables given to subscribers")
         self.rank_table_subscribers = gauge("ranktable_subscribers", "MS Controllers that are subscribed")
+        self.rank_tables_unheard = gauge("ranktable_unheard", "global rank tables served that nobody has subscribed to")
+        self.webhook_attempts = counter("webhook_attempts", "requests to webhooks, by what came of them", "result")
+        self.webhook_notices = counter("webhook_notices", "notices for webhooks, by what became of them", "outcome")
+        self.kept_logs = counter("kept_logs", "logs of containers read before a delete, by result", "result")
+        self.evidence_seconds = histogram(
+            "evidence_seconds", "time a delete waited for logs to be kept", (0.01, 0.03, 0.1, 0.3, 0.6, 1, 2)
+        )
+        self.page_viewers = gauge("page_viewers", "pages that are open on this replica")
+        self.page_dropped = counter("page_viewers_dropped", "pages that were refused or dropped, by why", "why")
+        self.page_frame_seconds = histogram(
+            "page_frame_seconds", "time to make what the pages are shown", (0.001, 0.005, 0.02, 0.1, 0.5, 2, 10)
+        )
+        self.policy_refused = gauge("policy_refused", "1 while the newest policy.toml cannot be used")
         self.policy_reloads = counter("policy_reloads", "policy files read, by outcome", "outcome")

@@ -6,20 +6,24 @@ import asyncio
 import contextlib
 import logging
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from reconciler.announcer import Announcer
 from reconciler.api import application
 from reconciler.commander import Commander
 from reconciler.config import PolicyFile, ReconcilerConfig
+from reconciler.core import fold
 from reconciler.core.actions import Action, Hold, Plan
-from reconciler.core.calls import Outcome
+from reconciler.core.calls import Outcome, Step
+from reconciler.core.kept_logs import KeptLogs
+from reconciler.core.objects import Recovery
 from reconciler.core.resources import WATCHED
 from reconciler.core.state import State, World
 from reconciler.core.steps import steps_for
 from reconciler.counting import Counting
 from reconciler.decisions import Decisions
+from reconciler.evidence import Evidence, kept_of
 from reconciler.executor import REQUEST_TIMEOUT_S, Executor
 from reconciler.identity import identity
 from reconciler.inbox import BadMessage, Inbox
@@ -32,6 +36,8 @@ from reconciler.planner import Planner
 from reconciler.ranktable.hub import Hub
 from reconciler.ranktable.services import serves
 from reconciler.ranktable.serving import Serving
+from reconciler.webhook import Webhook
+from reconciler.wishes import Wishes
 from shared import aio, catalog
 from shared.aio import Ticks, periodic
 from shared.config import ConfigError
@@ -117,8 +123,15 @@ class Service:
     def policy_error(self) -> str | None:
         return self._policy.error
 
+    def policy_known(self) -> bool:
+        return self._policy.known
+
     def bad_messages(self) -> list[BadMessage]:
         return list(self.inbox.bad.values()) if self.inbox else []
+
+    async def kept(self, recovery: Recovery) -> KeptLogs:
+        """The logs that were kept of a recovery, read now."""
+        return await kept_of(self._client, recovery, asked_for=self.mirror.world.policy.evidence.logs)
 
     async def _elect(self) -> None:
         """A replica that cannot see the cluster does not ask to lead it."""
@@ -132,24 +145,40 @@ class Service:
         inbox = Inbox(self._config.redis, self._known_nodes, self.mirror.accept, self.metrics, self.ticks)
         announcer = Announcer(self._client, self.metrics, self.ticks)
 
+        wishes = Wishes(self._client, announcer.say, self.ticks)
         hub = Hub()
+        webhook = Webhook(lambda: self.mirror.world.policy.webhook, self.holder, self.metrics, self.ticks)
 
         def held_back(holds: Sequence[Hold], now: Instant) -> None:
             self.decisions.held(holds, now)
             if (newest := self.newest()) is not None:
                 announcer.refused(newest[0], holds, now)
+                announcer.incidents(newest[0], newest[1].incidents, now)
+                wishes.planned(newest[0])
+                webhook.planned(newest[0], holds, now)
                 self.counting.planned(*newest)
                 hub.take(newest[1].tables, wanted=serves(newest[0]) and bool(newest[0].services))
 
+        evidence = Evidence(self._client, self.mirror.world, lambda: self.lease.valid_until, self.metrics)
         executor = Executor(
             self._client,
-            lambda action: steps_for(action, self.holder, aio.now()),
+            self._begin,
             self._came_of,
             lambda: self.lease.valid_until,
             announcer.say,
             self.metrics,
+            evidence.before,
         )
-        planner = Planner(self.mirror, executor, lambda: inbox.ok, self.watch_ok, held_back, self.metrics, self.ticks)
+        planner = Planner(
+            self.mirror,
+            executor,
+            lambda: inbox.ok,
+            self.watch_ok,
+            held_back,
+            self.metrics,
+            self.ticks,
+            self._client.clock.now,
+        )
         serving = Serving(
             self._config.ranktable, hub, self._client, lambda: self.lease.valid_until, self.metrics, self.ticks
         )
@@ -158,6 +187,8 @@ class Service:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(announcer.run(), name="announcer")
+                group.create_task(wishes.run(), name="wishes")
+                group.create_task(webhook.run(), name="webhooks")
                 group.create_task(inbox.run(), name="inbox")
                 group.create_task(commander.run(), name="commander")
                 group.create_task(serving.run(), name="ranktable")
@@ -167,15 +198,21 @@ class Service:
         finally:
             self.inbox = self.planner = None
             await executor.close()
+            await evidence.close()
             self.counting.ended()
+
+    def _begin(self, action: Action) -> Step:
+        fold.begun(self.mirror.world, action)
+        return steps_for(action, self.holder, self._client.clock.now())
 
     def _came_of(self, action: Action, outcome: Outcome) -> None:
         self.decisions.done(action, outcome, aio.now())
-        self.counting.came_of(action, outcome, aio.now())
+        self.counting.came_of(action, outcome, self._client.clock.now())
         self.mirror.outcome(action, outcome)
 
-    def _known_nodes(self) -> list[str]:
-        return list(self.mirror.world.nodes)
+    def _known_nodes(self) -> Collection[str]:
+        """Those of this moment: it is asked at every read of the stream, so nothing is copied."""
+        return self.mirror.world.nodes.keys()
 
     async def _watch_policy(self) -> None:
         self.ticks.expect("policy", within_s=60.0)
@@ -183,6 +220,8 @@ class Service:
 
     async def _reload_policy(self) -> None:
         accepted = self._policy.reload()
+        self.metrics.policy_refused.set(self._policy.error is not None)
+        self.metrics.clock_ahead_seconds.set(self._client.clock.ahead_s)
         if accepted is not None:
             self.metrics.policy_reloads.labels("accepted" if accepted else "refused").inc()
         if accepted:

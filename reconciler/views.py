@@ -12,6 +12,7 @@ import msgspec
 from reconciler.answers import (
     NodeAnswer,
     NodeVerdict,
+    OfferedNpus,
     OpenFault,
     PlanAnswer,
     RecoveryAnswer,
@@ -19,7 +20,7 @@ from reconciler.answers import (
     Warden,
     Why,
 )
-from reconciler.core import why
+from reconciler.core import devices, why
 from reconciler.core.actions import Action, Hold, Plan
 from reconciler.core.chain_units import about_node, about_pods, about_unit
 from reconciler.core.coverage import Covered
@@ -48,6 +49,9 @@ def node(state: State, name: str, now: Instant) -> NodeAnswer:
     reasons = list(verdict.reasons)
     if released:
         reasons.append(f"released by hand in spite of {', '.join(few(released))}")
+    npus = _npus(known)
+    if npus is not None and npus.offered < npus.present:
+        reasons.append(f"the device plugin offers {npus.offered} of {npus.present} NPUs")
     return NodeAnswer(
         name=name,
         verdict=_word(verdict, known, released),
@@ -57,6 +61,7 @@ def node(state: State, name: str, now: Instant) -> NodeAnswer:
         report_age_s=round(now.mono - heard.at, 3) if heard else None,
         agent=report.agent if report else None,
         chips=len(report.chips) if report else None,
+        npus=npus,
         faults=report.faults if report else (),
         released=released,
         unknown=report.unknown if report else (),
@@ -67,6 +72,12 @@ def nodes(state: State, now: Instant, verdict: str | None = None) -> Iterator[No
     """Every node of the cluster (with this verdict), by name."""
     shown = (node(state, name, now) for name in sorted(state.nodes))
     return (one for one in shown if verdict in (None, one.verdict))
+
+
+def _npus(known: Node | None) -> OfferedNpus | None:
+    if known is None or not devices.is_npu_node(known):
+        return None
+    return OfferedNpus(devices.offered(known), devices.present(known))
 
 
 def _released(known: Node | None, heard: Heard | None) -> list[str]:

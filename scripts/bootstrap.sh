@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Brings what a fresh machine lacks, and nothing it has.
 #   bootstrap.sh uv     uv alone (make demo, make check)
-#   bootstrap.sh all    also redis-server, a C compiler, openssl and setpriv, by apt (make test)
+#   bootstrap.sh all    also redis-server, a C compiler, openssl, setpriv and Chromium, by apt (make test)
 set -euo pipefail
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/npu-warden
 packages=()
@@ -14,6 +14,7 @@ if [ "${1:-all}" = all ]; then
   has cc || packages+=(gcc libc6-dev)
   has openssl || packages+=(openssl)
   has setpriv || packages+=(util-linux)
+  has chromium || has chromium-browser || has google-chrome || packages+=(chromium fonts-dejavu-core)
   [ -e /etc/ssl/certs/ca-certificates.crt ] || [ -e /etc/pki/tls/certs/ca-bundle.crt ] || packages+=(ca-certificates)
 fi
 # The interpreter of a bare Debian has no ensurepip, and pip outside a virtual environment is refused (PEP 668).

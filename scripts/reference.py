@@ -22,11 +22,14 @@ from console.cli.watching import EVERY_S
 from console.main import main as command_line
 from reconciler.api import TITLE, routes
 from reconciler.core.actions import Plan
+from reconciler.core.kept_logs import KeptLogs
+from reconciler.core.objects import Recovery
 from reconciler.core.state import State, World
 from reconciler.inbox import BadMessage
 from reconciler.metrics import Metrics as ReconcilerMetrics
+from reconciler.page.stream import Stream
 from shared.aio import Ticks
-from shared.openapi import TEXT, document
+from shared.openapi import STREAM, TEXT, document
 
 ROOT = Path(__file__).parents[1]
 HTTP_BEGIN = "<!-- written by `make reference` from the OpenAPI document, up to the next mark -->\n"
@@ -36,10 +39,12 @@ WIDTH = 100
 JSON_OF = {
     "scan": "a NodeReport ([wire.md](wire.md))",
     "status": "`fine`, the keys of `GET /v1/warden` without `leader`, `nodes` (verdict: count), `faults` (count), "
-    "`recoveries` (the open ones), `holds`, `left_alone`",
+    "`recoveries` (the open ones), `incidents`, `holds`, `left_alone`",
     "nodes": "`items` of `GET /v1/nodes`, all pages",
-    "faults": "`items` of `GET /v1/faults`, all pages",
+    "faults": "`items` of `GET /v1/faults`, all pages; with `--repair` of `GET /v1/repairs`",
+    "incidents": "`items` of `GET /v1/incidents`, all pages",
     "recoveries": "`items` of `GET /v1/recoveries`, all pages",
+    "recoveries show": "`GET /v1/recoveries/{namespace}/{name}`",
     "why": "`GET /v1/why`, and `warden`",
     "coverage": "`items` of `GET /v1/coverage`, all pages",
     "isolate": "`node`, `isolate` (the reason), `before` (the reason that stood there, or null)",
@@ -62,6 +67,7 @@ class Nobody:
 
     metrics: ReconcilerMetrics = field(default_factory=ReconcilerMetrics)
     ticks: Ticks = field(default_factory=Ticks)
+    holder: str = ""
 
     def newest(self) -> tuple[State, Plan] | None:
         return None
@@ -72,6 +78,9 @@ class Nobody:
     def policy_error(self) -> str | None:
         return None
 
+    def policy_known(self) -> bool:
+        return True
+
     def not_synced(self) -> list[str]:
         return []
 
@@ -80,6 +89,9 @@ class Nobody:
 
     def watched(self) -> State:
         return World().snapshot()
+
+    async def kept(self, recovery: Recovery) -> KeptLogs:
+        return KeptLogs([], None)
 
 
 def pages() -> dict[Path, str]:
@@ -221,13 +233,15 @@ def http_page(old: str) -> str:
 
 
 def _http_routes() -> str:
-    table = routes(Nobody())
+    nobody = Nobody()
+    table = routes(nobody, Stream(nobody))
     spec = document(TITLE, table)
     lines = ["| route | answers | query | body |", "|---|---|---|---|"]
     for route in table:
         query = "<br>".join(_query(p) for p in spec["paths"][route.path]["get"]["parameters"] if p["in"] == "query")
         content = spec["paths"][route.path]["get"]["responses"]["200"]["content"]
-        body = TEXT if TEXT in content else _type(content["application/json"]["schema"])
+        plain = next((kind for kind in (TEXT, STREAM) if kind in content), None)
+        body = plain or _type(content["application/json"]["schema"])
         lines.append(f"| `{route.path}` | {route.summary} | {query or '-'} | {body} |")
     lines += ["| `/openapi.json` | This document (OpenAPI 3.1). | - | object |", "", "| body | fields |", "|---|---|"]
     for name, schema in sorted(spec["components"]["schemas"].items()):

@@ -1,14 +1,16 @@
-"""TOML files to frozen structs: unknown keys and wrong types are errors that name the file and the key."""
+"""TOML files to frozen structs: unknown keys and wrong types are errors that name the file, the line and the key."""
 
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
 from shared.config_hints import hint
+from shared.toml_lines import line_of_error
 
 T = TypeVar("T")
 
@@ -20,12 +22,26 @@ class ConfigError(ValueError):
 def load_toml(path: Path, kind: type[T]) -> T:
     """Read `path` as `kind` (a struct with `forbid_unknown_fields`). A missing file is an error."""
     try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        raw = tomllib.loads(text)
     except OSError as exc:
         raise ConfigError(f"{path}: cannot be read: {exc.strerror or exc}") from exc
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise ConfigError(f"{path}: not TOML: {exc}") from exc
-    return convert(raw, kind, source=str(path))
+    try:
+        return msgspec.convert(raw, kind)
+    except msgspec.ValidationError as exc:
+        line = line_of_error(text, raw, str(exc), lambda table: _error_of(table, kind))
+        where = f"{path}: line {line}" if line is not None else str(path)
+        raise ConfigError(f"{where}: {exc}{hint(str(exc), kind)}") from exc
+
+
+def _error_of(raw: Mapping[str, Any], kind: type) -> str | None:
+    try:
+        msgspec.convert(raw, kind)
+    except msgspec.ValidationError as exc:
+        return str(exc)
+    return None
 
 
 def convert(raw: dict[str, Any], kind: type[T], *, source: str) -> T:

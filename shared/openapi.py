@@ -18,7 +18,9 @@ from shared.version import VERSION
 from shared.web import PROBLEM_JSON, Handler, Problem, json_response, problem
 
 TEXT = "text/plain"
+STREAM = "text/event-stream"
 DOCUMENT = "/openapi.json"
+_NO_JSON = (TEXT, STREAM)
 _REF = "#/components/schemas/{name}"
 
 
@@ -29,8 +31,8 @@ Values = tuple[str, ...] | range | None
 class Route:
     """One GET route.
 
-    answer: type of the JSON body, or TEXT. also: further statuses with that same body. query: values that a parameter
-    may have (words, or a range of whole numbers), None = any; a parameter that is not named here is refused.
+    answer: type of the JSON body, or TEXT or STREAM. also: further statuses with that same body. query: values that a
+    parameter may have (words, or a range of whole numbers), None = any; a parameter that is not named here is refused.
     parameters: what those in the path are.
     """
 
@@ -55,10 +57,10 @@ def serve(title: str, routes: Sequence[Route]) -> list[web.RouteDef]:
 
 
 def document(title: str, routes: Sequence[Route]) -> dict[str, Any]:
-    types = [route.answer for route in routes if route.answer is not TEXT]
+    types = [route.answer for route in routes if route.answer not in _NO_JSON]
     schemas, components = msgspec.json.schema_components([*types, Problem], ref_template=_REF)
     shapes = iter(schemas)
-    described = [(route, {} if route.answer is TEXT else next(shapes)) for route in routes]
+    described = [(route, {} if route.answer in _NO_JSON else next(shapes)) for route in routes]
     error = {"description": "an error (RFC 9457)", "content": {PROBLEM_JSON: {"schema": next(shapes)}}}
     return {
         "openapi": "3.1.0",
@@ -69,12 +71,12 @@ def document(title: str, routes: Sequence[Route]) -> dict[str, Any]:
 
 
 def _operation(route: Route, schema: dict[str, Any], error: dict[str, Any]) -> dict[str, Any]:
-    if route.answer is TEXT:
-        content: dict[str, Any] = {TEXT: {"schema": {"type": "string"}}}
+    if route.answer in _NO_JSON:
+        content: dict[str, Any] = {route.answer: {"schema": {"type": "string"}}}
     else:
         content = {"application/json": {"schema": schema}}
     answers: dict[str, Any] = {"200": {"description": route.summary, "content": content}}
-    if route.answer is not TEXT:
+    if route.answer not in _NO_JSON:
         answers["304"] = {"description": "what If-None-Match names is still true"}
     for status in route.also:
         answers[str(status)] = {

@@ -34,8 +34,8 @@ REVERTED_S = 20.0
 def local(kind: str, chip: int, code: str | None, ttl_s: float, effect: str, path: str) -> None:
     """Show the agent of this node a fault, say when it has it, and take the fault back. Ctrl-C ends it too."""
     what = KINDS[kind]
-    if what.code is None:
-        raise Unusable(f"{kind}: no such injection: {what.says}")
+    if what.by != "agent":
+        raise Unusable(f"{kind}: no agent does this: {what.says}")
     name = f"{LOCAL_DRILL}{kind}-{secrets.token_hex(2)}"
     subject: int | str = NODE if what.of_node else chip
     order = {"drill": name, "chip": subject, "code": (code or what.code).upper(), "ttl_s": ttl_s, "effect": effect}

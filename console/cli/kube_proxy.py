@@ -52,7 +52,7 @@ async def _ask(kubeconfig: str | None, call: Call, timeout_s: float) -> Reply:
         reply = await _through(client, service, call, timeout_s)
         if reply.status == 503 and reply.body.get("title") == NOT_THE_LEADER:
             ready = await _through(client, service, Call("GET", "/readyz"), timeout_s)
-            pod = str(ready.body.get("leader", "")).rpartition("_")[0]
+            pod = str(ready.body.get("leader", "")).partition("_")[0]  # a host's name has no underscore
             if pod:
                 return await _through(client, f"pods/{pod}:{RECONCILER_PORT}", call, timeout_s)
         return reply

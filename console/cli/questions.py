@@ -1,4 +1,4 @@
-"""`npu-warden status | nodes | faults | recoveries`: what the reconciler sees. Exit code 1: there is a finding."""
+"""`npu-warden status | nodes | faults`: what the reconciler sees. Exit code 1: there is a finding."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ import click
 
 from console.cli.errors import FINDING
 from console.cli.holds import left_alone, open_holds, print_holds
+from console.cli.incidents import print_incidents
 from console.cli.output import ago, json_option, print_json, print_line, print_table
 from console.cli.reconciler_api import ask, items, url_option
 from console.cli.recovery import RECOVERY_COLUMNS, Item, is_open, recovery_row
+from console.cli.repairs import COLUMNS as REPAIR_COLUMNS
+from console.cli.repairs import repair_row
 from console.cli.warden import idle, say_warden, troubled, warden_of
 from console.cli.watching import watchable
 from shared import catalog
@@ -29,15 +32,16 @@ def status(url: str, as_json: bool) -> None:
     Begins with PAUSED, OBSERVE ONLY, the refused policy.toml, or what cannot be seen, where that keeps the warden from
     acting.
 
-    Exit code 1: a node is not ok, a recovery is open, something is refused or waits, policy.toml is refused, or Redis
-    or the API server cannot be read.
+    Exit code 1: a node is not ok, a recovery or an incident is open, something is refused or waits, policy.toml is
+    refused, or Redis or the API server cannot be read.
     """
     warden = warden_of(url)
     nodes_found, found, plan = items(url, "/v1/nodes"), items(url, "/v1/recoveries"), ask(url, "/v1/plan")
     verdicts = Counter(node["verdict"] for node in nodes_found)
-    faults_found = len(items(url, "/v1/faults"))
+    faults_found, incidents_found = len(items(url, "/v1/faults")), items(url, "/v1/incidents")
     open_found, holds = [item for item in found if is_open(item)], open_holds(plan["holds"])
-    fine = verdicts["ok"] == len(nodes_found) and not open_found and not holds and not troubled(warden)
+    fine = verdicts["ok"] == len(nodes_found) and not open_found and not incidents_found and not holds
+    fine = fine and not troubled(warden)
     if as_json:
         print_json(
             {
@@ -46,6 +50,7 @@ def status(url: str, as_json: bool) -> None:
                 "nodes": dict(sorted(verdicts.items())),
                 "faults": faults_found,
                 "recoveries": open_found,
+                "incidents": incidents_found,
                 "holds": holds,
                 "left_alone": left_alone(plan["holds"]),
             }
@@ -56,7 +61,10 @@ def status(url: str, as_json: bool) -> None:
         click.echo(f"nodes       {len(nodes_found)}{f': {shown}' if shown else ''}")
         click.echo(f"faults      {faults_found} open")
         click.echo(f"recoveries  {len(open_found)} open, {len(found) - len(open_found)} finished")
+        if incidents_found:
+            print_incidents("\nincidents", incidents_found)
         _print_not_ok(nodes_found)
+        _print_withdrawn(nodes_found)
         if open_found:
             print_table("\nopen recoveries", RECOVERY_COLUMNS, (recovery_row(item) for item in open_found))
         print_holds(holds)
@@ -77,6 +85,16 @@ def _print_not_ok(found: list[Item]) -> None:
     bad = [node for node in found if node["verdict"] != "ok"]
     if bad:
         print_table("\nnodes that are not ok", NODE_COLUMNS, (node_row(node) for node in bad))
+
+
+def _print_withdrawn(found: list[Item]) -> None:
+    """Of nodes that take work: the others are listed with why."""
+    for node in found:
+        name, npus = node["name"], node.get("npus")
+        if node["verdict"] == "ok" and npus is not None and npus["offered"] < npus["present"]:
+            fewer = f"its device plugin offers {npus['offered']} of {npus['present']} NPUs"
+            remedy = f"if the others are gone for good, `npu-warden release {name}` takes it as it is"
+            print_line(f"withdrawn   {name}: {fewer}; {remedy}")
 
 
 NODE_COLUMNS = ("NODE", "VERDICT", "READY", "TAINT", "REPORT", "WHY")
@@ -108,11 +126,21 @@ def nodes(url: str, as_json: bool) -> None:
 
 
 @click.command()
+@click.option("--repair", is_flag=True, help="List the chips that somebody has to repair, replace or look at instead.")
 @url_option
 @json_option
 @watchable
-def faults(url: str, as_json: bool) -> None:
-    """List the open faults of all nodes. Exit code 1: there is one."""
+def faults(url: str, as_json: bool, repair: bool) -> None:
+    """List the open faults of all nodes. Exit code 1: there is one.
+
+    --repair: each chip with its PCI address and die id, code and meaning, how old the fault is, for how long the node
+    has been isolated, and in brackets what speaks for a false alarm. Exit code 1: there is such a chip.
+    """
+    if repair:
+        broken = items(url, "/v1/repairs")
+        _print("chips to repair", broken, as_json, REPAIR_COLUMNS, [repair_row(row) for row in broken])
+        _end(not broken)
+        return
     found, now = items(url, "/v1/faults"), time.time()
     rows = [
         (fault["node"], fault["chip"], fault["code"], fault["level"], ago(now - fault["since"]), _notes(fault))
@@ -128,20 +156,6 @@ def _notes(fault: Item) -> str:
     drill = fault.get("origin") == "drill"
     notes = (name, "" if fault["confirmed"] else "unconfirmed", "drill" if drill else "")
     return ", ".join(note for note in notes if note)
-
-
-@click.command()
-@url_option
-@json_option
-@watchable
-def recoveries(url: str, as_json: bool) -> None:
-    """List the recoveries, the newest first: what restarts together, how far it is, how long it took.
-
-    Exit code 1: one is open.
-    """
-    found = items(url, "/v1/recoveries")
-    _print("recoveries", found, as_json, RECOVERY_COLUMNS, [recovery_row(item) for item in found])
-    _end(not any(is_open(item) for item in found))
 
 
 def _print(what: str, found: list[Item], as_json: bool, columns: tuple[str, ...], rows: list[Any]) -> None:

@@ -27,8 +27,8 @@ def recovery_row(item: Item) -> tuple[object, ...]:
     """RECOVERY_COLUMNS: AGE counts since the fault was seen, TOOK until it was finished."""
     spec, status = item["spec"], item["status"]
     times = status.get("times") or {}
-    began = _unix(times.get("detected") or item.get("created"))
-    ended = _unix(times.get("finished"))
+    began = unix(times.get("detected") or item.get("created"))
+    ended = unix(times.get("finished"))
     age = None if began is None else ago(time.time() - began)
     took = None if began is None or ended is None else f"{ended - began:.1f}s"
     return spec["unit"], spec["level"], phase(item), status.get("reason"), age, took, _cause(item)
@@ -57,10 +57,10 @@ def _timeline(times: dict[str, str]) -> str:
     if not known:
         return "nothing yet"
     (first, began), *later = known
-    start = _unix(began)
+    start = unix(began)
     parts = [f"{first} {began}"]
     for name, text in later:
-        at = _unix(text)
+        at = unix(text)
         parts.append(f"{name} {text}" if at is None or start is None else f"{name} {at - start:+.1f}s")
     return ", ".join(parts)
 
@@ -82,7 +82,8 @@ def _place(pod: Item) -> str:
     return f"{pod['pod']} on {pod.get('node') or 'no node'}"
 
 
-def _unix(text: str | None) -> float | None:
+def unix(text: str | None) -> float | None:
+    """RFC 3339 to Unix seconds; None for None and for what is no time."""
     if not text:
         return None
     try:

@@ -31,12 +31,16 @@ def say_warden(warden: dict[str, Any]) -> None:
     if warden["paused"] is not None:
         print_line(f"PAUSED ({warden['paused']}): no taints, no restarts; `npu-warden resume` ends that", bold=True)
     if warden["observe_only"]:
-        print_line("OBSERVE ONLY (observe_only = true in policy.toml): the warden writes nothing", bold=True)
+        print_line(f"OBSERVE ONLY ({_why_observed(warden)}): the warden writes nothing", bold=True)
     if warden["policy_error"] is not None:
-        print_line(f"policy.toml refused: {warden['policy_error']} (the one before stays in force)", bold=True)
+        print_line(f"policy.toml refused: {warden['policy_error']}", bold=True)
     if not warden["reports_ok"]:
         print_line(
             "REDIS CANNOT BE READ: no new fault is seen and no node given back; Kubernetes is watched", bold=True
         )
     if not warden["watch_ok"]:
         print_line("THE API SERVER IS NOT HEARD: nothing is deleted on what was known a minute ago", bold=True)
+
+
+def _why_observed(warden: dict[str, Any]) -> str:
+    return "observe_only = true in policy.toml" if warden["policy_error"] is None else "see policy.toml below"

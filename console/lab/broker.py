@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import sys
 from pathlib import Path
 
@@ -28,7 +29,7 @@ class Broker:
             argv += ["--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction"]
         else:
             argv = [sys.executable, "-P", "-c", _STAND_IN, str(self.port)]
-        self.child = Child("Redis", argv, log)
+        self.child = Child("Redis", argv, log, orphaned=signal.SIGKILL)
 
     @property
     def shown(self) -> str:

@@ -14,13 +14,13 @@ from pathlib import Path
 STOP_S = 6.0
 """The daemons promise to end within 5 s of SIGTERM."""
 
-# Runs before the program, in its process: the kernel shall send SIGTERM when the lab is gone (prctl 1), and a lab that
+# Runs before the program, in its process: the kernel shall send a signal when the lab is gone (prctl 1), and a lab that
 # was gone before that is noticed by the changed parent. What prctl set outlives exec.
 _LAUNCHER = """
 import ctypes, os, sys
-ctypes.CDLL(None).prctl(1, 15, 0, 0, 0)
+ctypes.CDLL(None).prctl(1, int(sys.argv[2]), 0, 0, 0)
 if os.getppid() == int(sys.argv[1]):
-    os.execvp(sys.argv[2], sys.argv[2:])
+    os.execvp(sys.argv[3], sys.argv[3:])
 """
 
 NPU_WARDEN = (sys.executable, "-P", "-c", "from console.main import main; main(prog_name='npu-warden')")
@@ -32,10 +32,22 @@ class RigError(Exception):
 
 
 class Child:
-    """One program. `watch` raises RigError when it ends before `stop` was called."""
+    """One program. `watch` raises RigError when it ends before `stop` was called.
 
-    def __init__(self, name: str, argv: Sequence[str], log: Path, env: Mapping[str, str] | None = None) -> None:
+    orphaned: the signal that it gets when the lab dies; one that may be standing still then needs SIGKILL.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        argv: Sequence[str],
+        log: Path,
+        env: Mapping[str, str] | None = None,
+        *,
+        orphaned: signal.Signals = signal.SIGTERM,
+    ) -> None:
         self.name, self.log = name, log
+        self._orphaned = orphaned
         self._argv, self._env = argv, env
         self._process: asyncio.subprocess.Process | None = None
         self._stopping = False
@@ -44,7 +56,8 @@ class Child:
         """The kernel watches the thread that starts a child, so this belongs on the main thread."""
         with self.log.open("ab") as out:
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-I", "-S", "-c", _LAUNCHER, str(os.getpid()), *self._argv),
+                *(sys.executable, "-I", "-S", "-c", _LAUNCHER, str(os.getpid()), str(int(self._orphaned))),
+                *self._argv,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
@@ -58,6 +71,11 @@ class Child:
         code = await self._process.wait()
         if not self._stopping:
             raise RigError(f"{self.name} ended by itself with code {code}: {self.last_words()} (log: {self.log})")
+
+    def signal(self, number: signal.Signals) -> None:
+        """To the program alone, while it runs."""
+        if self._process is not None and self._process.returncode is None:
+            self._process.send_signal(number)
 
     async def stop(self) -> None:
         """SIGTERM, and SIGKILL for what is left of its process group after STOP_S."""

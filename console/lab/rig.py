@@ -19,10 +19,12 @@ from console.lab import rig_files
 from console.lab.broker import Broker
 from console.lab.children import NPU_WARDEN, Child, RigError, free_ports
 from console.lab.cluster.lab import LabCluster
+from console.lab.drilling import redis_drills
 from console.lab.host.build import BuildError
 from console.lab.host.sim_host import SimHost
 from console.lab.host.state import Generation, StateError
 from console.lab.watching import until
+from shared.aio import running
 from shared.names import CONDITION, NAMESPACE, report_key
 
 GENERATION: Generation = "910B"
@@ -86,6 +88,7 @@ async def _start(
     kubeconfig, policy = directory / "kubeconfig", directory / "policy.toml"
     kubeconfig.write_text(rig_files.kubeconfig(cluster.url))
     policy.write_text(rig_files.policy_toml(hold_down_s=hold_down_s))
+    await stack.enter_async_context(running(redis_drills(cluster.store, broker.child)))
     config = directory / "reconciler.toml"
     config.write_text(
         rig_files.reconciler_toml(redis_url=broker.url, port=reconciler_port, kubeconfig=kubeconfig, policy=policy)

@@ -67,6 +67,18 @@ class SetCondition:
 
 
 @dataclass(frozen=True, slots=True)
+class KeepOffered:
+    """Write down the most NPUs that a node has offered, by resource: what its device plugin withdraws shows by it."""
+
+    node: Node
+    most: Mapping[str, int]
+
+    @property
+    def key(self) -> str:
+        return f"NodeOffered/{self.node.metadata.name}"
+
+
+@dataclass(frozen=True, slots=True)
 class OpenRecovery:
     """Create the Recovery (phase Isolating): the episode exists before anything is deleted for it."""
 
@@ -238,7 +250,7 @@ class PublishTable:
         return f"RankTable/{self.namespace}/{self.job_id}"
 
 
-BOOKKEEPING = (KeepRecord, SetCondition, WriteLedger, Tell, Prune, KeepSeparations)
+BOOKKEEPING = (KeepRecord, KeepOffered, SetCondition, WriteLedger, Tell, Prune, KeepSeparations)
 """Actions that touch neither work nor where it may go."""
 
 
@@ -254,6 +266,7 @@ class Hold:
 Action = (
     Isolate
     | KeepRecord
+    | KeepOffered
     | Release
     | SetCondition
     | OpenRecovery
@@ -268,6 +281,23 @@ Action = (
     | PublishTable
     | Prune
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """What many nodes have in common (incidents.py). since: RFC 3339. members: nodes. held: what is refused for it.
+
+    id: of the kind and the cause, so that one that comes back has the same with another `since`.
+    """
+
+    id: str
+    kind: str
+    """domain | code | agent | not-ready | breaker"""
+    cause: str
+    since: str
+    why: str
+    members: tuple[str, ...]
+    held: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,3 +326,4 @@ class Plan:
     brakes: BrakesUsed | None = None
     tables: Mapping[str, str] = field(default_factory=dict)
     """Global rank tables that are right and published, by jobID."""
+    incidents: tuple[Incident, ...] = ()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from reconciler.core import clock, older
 from reconciler.core.holddown import hold_down_s
 from reconciler.core.judge import FIRST_MINUTE_S, judge
+from reconciler.core.known import Known
+from reconciler.core.objects import Node
 from reconciler.core.ration import MINUTE_S, deletes_of_late
 from reconciler.core.rejections import forget
 from reconciler.core.state import Wanted, World
@@ -19,8 +21,11 @@ FORGET_NODE_S = 3600.0
 """A node that left the cluster is forgotten so long after its last report: then its Redis key is gone too."""
 
 
-def advance(world: World, now: Instant) -> None:
-    """Let memory follow the clock: since when a node is not ready, a fault is open, an isolation was last wanted."""
+def advance(world: World, now: Instant, known: Known | None = None) -> None:
+    """Let memory follow the clock: since when a node is not ready, a fault is open, an isolation was last wanted.
+
+    known: as in `plan`.
+    """
     memory = world.memory
     if world.paused_until is not None and now.wall >= world.paused_until:
         world.paused = world.paused_until = None
@@ -35,19 +40,24 @@ def advance(world: World, now: Instant) -> None:
     if not memory.deletes_counted:
         memory.deletes[:0], memory.deletes_counted = deletes_of_late(world, now), True
     memory.deletes[:] = [at for at in memory.deletes if now.mono - at < MINUTE_S]
-    _since(memory.not_ready_since, {n for n, node in world.nodes.items() if not node.ready}, now.mono)
-    cordoned = {n for n, node in world.nodes.items() if node.spec.unschedulable}
+    # A quiet node is Ready and not cordoned, and what it asks for has not changed.
+    quiet = (known or Known()).quiet
+    restless = quiet.sift(world.snapshot(), now)
+    nodes = {name: node for name, node in world.nodes.items() if name in restless}
+    _since(memory.not_ready_since, {n for n, node in nodes.items() if not node.ready}, now.mono)
+    cordoned = {n for n, node in nodes.items() if node.spec.unschedulable}
     _since(memory.cordoned_since, cordoned, now.mono)
     _begun(memory.first_heard, dict(_open(world, now)))
     _begun(memory.ending_since, dict(_ending(world, now)))
     _since(memory.waiting_since, set(_waiting(world)), now.mono)
-    _remember_wanted(world, now)
-    _since(memory.tainted_since, set(_tainted(world)), now.mono)
+    _remember_wanted(world, nodes, now)
+    quiet.keep_asking(memory, now)
+    _since(memory.tainted_since, {*_tainted(world, nodes), *quiet.isolated()}, now.mono)
 
 
-def _tainted(world: World) -> Iterator[str]:
+def _tainted(world: World, nodes: Mapping[str, Node]) -> Iterator[str]:
     """Nodes whose taint is as strong as what is asked for: while a weaker one stands, nothing is deleted for it."""
-    for name, node in world.nodes.items():
+    for name, node in nodes.items():
         standing, asked = current_want(node), world.memory.asking.get(name)
         if standing is not None and standing != ON_PROBATION and (asked is None or standing.rank >= asked.rank):
             yield name
@@ -56,6 +66,8 @@ def _tainted(world: World) -> Iterator[str]:
 def _open(world: World, now: Instant) -> Iterator[tuple[tuple[str, str], float]]:
     """(node, fault id) of what is open, and since when as far as this leader can tell."""
     for node, said in world.heard.items():
+        if not said.report.faults:
+            continue
         for fault in said.report.faults:
             yield (node, fault.id), older.begun(world, older.open_s(said.report, fault), now)
 
@@ -93,7 +105,7 @@ def _begun(table: dict[Any, float], holds: dict[Any, float]) -> None:
         table.setdefault(key, at)
 
 
-def _remember_wanted(world: World, now: Instant) -> None:
+def _remember_wanted(world: World, nodes: Mapping[str, Node], now: Instant) -> None:
     """An isolation stays until it has not been asked for during the whole hold-down.
 
     A leader that finds a taint standing takes it for wanted just now, or, when its record says that the hold-down
@@ -104,7 +116,7 @@ def _remember_wanted(world: World, now: Instant) -> None:
         del memory.wanted[name]
         memory.asking.pop(name, None)
     state = world.snapshot()
-    for name, node in world.nodes.items():
+    for name, node in nodes.items():
         wanted, record = memory.wanted.get(name), record_of(node)
         hold_s = hold_down_s(world.policy, record)
         if wanted is None:

@@ -112,6 +112,8 @@ class Brakes:
         """
         found = []
         for node in self._state.nodes.values():
+            if not node.spec.taints:
+                continue
             record = record_of(node) if current_want(node) not in (None, ON_PROBATION) else None
             since = clock.parse(record.since) if record is not None and record.by == "warden" else None
             if since is not None:
@@ -179,6 +181,7 @@ class Brakes:
         return [
             (_Moment(fault.since, _domain(self._state, name), self._version(name)), fault)
             for name, verdict in self.verdicts.items()
+            if verdict.faults
             for fault in self._asking(verdict.faults)
         ]
 
@@ -190,15 +193,39 @@ class Brakes:
         return [fault for fault in faults if self._state.policy.rule(fault.level).taint != "none"]
 
     def _suspicion(self, verdict: Verdict) -> str | None:
-        """Only when every fault that asks for something is part of a burst: one that stands alone is believed."""
+        found = self.suspect(verdict)
+        return None if found is None else found[2]
+
+    def suspect(self, verdict: Verdict) -> tuple[str, str, str] | None:
+        """(code | agent, which one, why) its faults are not believed; None = they are.
+
+        Only when every fault that asks for something is part of a burst: one that stands alone is believed.
+        """
         asking = self._asking(verdict.faults)
         if asking and all(fault.code in self._bursts for fault in asking):
-            what, domains = asking[0].code, self._bursts[asking[0].code]
+            kind, cause = "code", asking[0].code
+            what, domains = cause, self._bursts[cause]
         elif asking and (version := self._version(verdict.node)) in self._bad_versions:
+            kind, cause = "agent", version
             what, domains = f"faults by agent {version} alone", self._bad_versions[version]
         else:
             return None
-        return f"{what} came up in {domains} failure domains at once: the detector is suspected, look first"
+        why = f"{what} came up in {domains} failure domains at once: the detector is suspected, look first"
+        return kind, cause, why
+
+    def open(self) -> str | None:
+        """Why the breaker lets no further node be isolated; None = it does."""
+        return self._open()
+
+    def counts(self, name: str) -> bool:
+        """Whether the node's isolation is one of those that the breaker counts."""
+        node = self._state.nodes.get(name)
+        record = record_of(node) if node is not None and current_want(node) not in (None, ON_PROBATION) else None
+        return record is not None and record.by == "warden"
+
+    def domain(self, name: str) -> str:
+        """The failure domain of a node, the node's own name where no label says one."""
+        return _domain(self._state, name)
 
 
 def _under_way(state: State, index: Index) -> Iterator[tuple[Sequence[Pod], Collection[str]]]:

@@ -59,6 +59,7 @@ class RestartBudget:
         self._state, self._index = state, index
         self._admitted: set[str] = set()
         self._down: set[str] = set()
+        self._asked = False
 
     def goes_down(self, unit: Unit) -> None:
         """A unit that is dead anyway is restarted by this plan: none that still serves is taken from its service."""
@@ -66,6 +67,7 @@ class RestartBudget:
 
     def admit(self, unit: Unit) -> tuple[str, str] | None:
         """Why this unit, which still serves, is not to be restarted now: (word, sentence); None = it has its slot."""
+        self._asked = True
         service = _service(unit.workload.uid, unit.chain, unit.pods)
         if not self._unlimited and (service in self._busy | self._down | self._admitted):
             return "budget", "another instance of its service is being restarted: one at a time"
@@ -77,9 +79,9 @@ class RestartBudget:
         self._admitted.add(service)
         return None
 
-    def used(self) -> tuple[int, int]:
-        """(slots taken, those that this plan takes included; slots there are)."""
-        return self._slots_used + len(self._admitted), self._slots
+    def used(self) -> tuple[int, int | None]:
+        """(slots taken, those that this plan takes included; slots there are, None = no unit has asked for one)."""
+        return self._slots_used + len(self._admitted), self._slots if self._asked else None
 
     @cached_property
     def _unlimited(self) -> bool:
@@ -128,15 +130,15 @@ class RestartBudget:
         if texts or not text.isdecimal():
             return f"annotation {MIN_READY_ANNOTATION} is no number, or differs: nothing that serves is restarted"
         role = _role(unit.pods)
-        left = len(self._ready_instances(unit, service, role))
+        left = len(self.ready_instances(unit, service, role))
         if left >= int(text):
             return None
         where = f"role {role}" if role else "its service"
         return f"{left} other instances of {where} are Ready, {MIN_READY_ANNOTATION} asks for {text}"
 
-    def _ready_instances(self, unit: Unit, service: str, role: str) -> set[str]:
-        """Keys of the other units of this service and role all of whose pods are Ready."""
-        found: dict[str, bool] = {}
+    def ready_instances(self, unit: Unit, service: str, role: str) -> list[Unit]:
+        """The other units of this service and role all of whose pods are Ready."""
+        found: dict[str, Unit] = {}
         for pod in self._state.pods.values():
             if pod.metadata.namespace != unit.namespace or _role((pod,)) != role:
                 continue
@@ -144,8 +146,14 @@ class RestartBudget:
             if isinstance(other, NoUnit) or other.key == unit.key or other.key in found:
                 continue
             if _service(other.workload.uid, other.chain, other.pods) == service:
-                found[other.key] = _serves(other)
-        return {key for key, serves in found.items() if serves}
+                found[other.key] = other
+        return [other for other in found.values() if _serves(other)]
+
+
+def ready_beside(state: State, index: Index, unit: Unit) -> tuple[str, list[Unit]]:
+    """(role of the unit, "" = it has none; the other instances of that role that are Ready)."""
+    role, service = _role(unit.pods), _service(unit.workload.uid, unit.chain, unit.pods)
+    return role, RestartBudget(state, index).ready_instances(unit, service, role)
 
 
 def _serves(unit: Unit) -> bool:

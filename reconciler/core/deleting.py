@@ -53,20 +53,29 @@ def deleting(episode: Episode) -> Iterator[Action | Hold]:
 
 
 def rationed(state: State, items: Iterable[Action | Hold], alarm: clock.Alarm) -> Iterator[Action | Hold]:
-    """The plan within the deletes of a minute: units in the plan's order, what does not fit waits."""
-    limit = state.policy.budget.deletes_per_min
-    room = limit - len(state.memory.deletes)
+    """The plan within the deletes of a minute: units in the plan's order, each whole; the rest waits behind the first
+    that does not fit.
+
+    Half a unit serves nobody. Only one that has more pods than a minute allows, or is half deleted, takes what is left.
+    An action that is still at its deletes has had its share from the moment it began.
+    """
+    limit, running = state.policy.budget.deletes_per_min, state.memory.deleting
+    room = limit - len(state.memory.deletes) - sum(running.values())
     for item in items:
-        if not isinstance(item, DeletePods) or len(item.victims) <= room:
-            room -= len(item.victims) if isinstance(item, DeletePods) else 0
+        if not isinstance(item, DeletePods) or item.key in running:
             yield item
             continue
-        if state.memory.deletes:
+        asked, pods = len(item.victims), len(item.recovery.spec.targets)
+        if asked > room and state.memory.deletes:
             alarm.ring(state.memory.deletes[0] + 60)
-        if room > 0:
+        if asked <= room:
+            room -= asked
+            yield item
+        elif room > 0 and (asked < pods or pods > limit):
             yield dataclasses.replace(item, victims=item.victims[:room])
             room = 0
         else:
+            room = 0
             yield Hold(item.recovery.spec.unit, "budget", f"{limit} pods a minute are deleted: the next ones wait")
 
 

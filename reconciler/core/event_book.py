@@ -144,7 +144,8 @@ class EventBook:
 def _key(call: Call) -> Key:
     body = call.body
     about = body["involvedObject"]
-    who = "/".join((about["kind"], about["namespace"], about["name"], about["uid"]))
+    origin = body["metadata"].get("labels", {}).values()  # a drill's is never counted with a real one's
+    who = "/".join((about["kind"], about["namespace"], about["name"], about["uid"], *origin))
     return call.path, who, body["reason"], body["type"]
 
 

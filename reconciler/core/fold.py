@@ -27,7 +27,7 @@ from reconciler.ranktable.schema import is_published
 from shared.model import Instant, NodeReport
 from shared.names import CONTROL_CONFIGMAP, NAMESPACE
 
-__all__ = ["WATCHED", "advance", "heard", "observe", "outcome", "replace_all"]
+__all__ = ["WATCHED", "advance", "begun", "heard", "observe", "outcome", "replace_all"]
 
 _OWNER_KINDS = frozenset(r.kind for r in OWNERS)
 _TYPES: dict[str, type[Node] | type[Pod] | type[Recovery] | type[ConfigMap] | type[RingsConfig]] = {
@@ -236,6 +236,12 @@ def _rejected(world: World, reason: str) -> str:
     return reason
 
 
+def begun(world: World, action: Action) -> None:
+    """An action's first call is about to be made. However slow it is, its deletes have their place in the ration."""
+    if isinstance(action, DeletePods):
+        world.memory.deleting[action.key] = len(action.victims)
+
+
 def outcome(world: World, action: Action, result: Outcome, now: Instant) -> None:
     """Our own writes and reads-back become visible to the next plan at once, before the watch shows them."""
     for raw in result.seen:
@@ -256,4 +262,5 @@ def outcome(world: World, action: Action, result: Outcome, now: Instant) -> None
         seen = world.memory.self_replaced[action.pod]
         world.memory.self_replaced[action.pod] = replace(seen, told=True)
     if isinstance(action, DeletePods):
+        world.memory.deleting.pop(action.key, None)
         world.memory.deletes.extend([now.mono] * result.deletes)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import msgspec
 
 from reconciler.core import clock, devices, drills, holddown
-from reconciler.core.actions import Action, Hold, Isolate, KeepRecord, Release, SetCondition
+from reconciler.core.actions import Action, Hold, Isolate, KeepOffered, KeepRecord, Release, SetCondition
 from reconciler.core.brakes import Brakes
 from reconciler.core.judge import Verdict, condition_of
 from reconciler.core.objects import Node
@@ -17,6 +17,9 @@ from reconciler.core.state import Record, State, Wanted
 from reconciler.core.taints import MANUAL, NODE_DEAD, ON_PROBATION, current_want, record_of
 from shared.model import FaultLevel, Instant
 from shared.names import CONDITION, RELEASE_ANNOTATION
+
+SILENCE_IS_NOT_DEATH = "silence is not death, taints and pods stay as they are"
+_AS_IT_IS = "if they are gone for good, `npu-warden release NODE` takes the node as it is"
 
 
 def plan_node(
@@ -31,8 +34,13 @@ def plan_node(
         would = f"{fault.id} ({fault.level.value}): taint {rule.taint}, pods {rule.reschedule}"
         whose = "a shadow drill" if drills.shadow(fault) else "by policy"
         yield Hold(verdict.node, "observe-only", f"{whose} only watched: {would}")
+    if verdict.silenced_by:
+        text = f"drill {verdict.silenced_by} keeps its agent silent: {SILENCE_IS_NOT_DEATH}"
+        yield Hold(verdict.node, "stale-report", text)
     yield from _taint(state, verdict, node, brakes, now, alarm)
     yield from _condition(state, verdict, node)
+    if (most := devices.new_history(node)) is not None:
+        yield KeepOffered(node, most)
 
 
 def _taint(
@@ -106,7 +114,7 @@ def _give_back(
         alarm.ring(now.mono + until - now.wall)
         return Hold(name, "probation", f"takes work that finds no other place until {clock.seconds(until)}")
     if (why := devices.not_back(node)) is not None:
-        return Hold(name, "allocatable", f"healed, and stays isolated: {why}")
+        return Hold(name, "allocatable", f"healed, and stays isolated: {why}; {_AS_IT_IS}")
     probation_s = holddown.probation_s(state.policy, record, state.heard.get(name))
     if record is not None and probation_s > 0:
         until = now.wall + probation_s
@@ -160,10 +168,12 @@ def _record(
         session, since = _session(verdict.node, node.metadata.uid, now), clock.rfc3339(now.wall)
         return Record(session, since, _by(verdict), verdict.reasons, hold_until, boot=boot)
     # A fault that comes back while the node was healing is a flap; a person's wish and planned work are none.
-    again = verdict.want is not None and verdict.want.value != MANUAL and not verdict.maintenance
+    again = verdict.want is not None and _by(verdict) not in ("operator", "drill") and not verdict.maintenance
     flapped = again and bool(old.hold_until or old.probation_until)
+    overtaken = old.by == "drill" and verdict.want is not None
     return msgspec.structs.replace(
         old,
+        by=_by(verdict) if overtaken else old.by,
         reasons=verdict.reasons or old.reasons,
         hold_until=hold_until,
         flaps=old.flaps + flapped,
@@ -176,6 +186,9 @@ def _by(verdict: Verdict) -> str:
     value = verdict.want.value if verdict.want is not None else ""
     if value == MANUAL:
         return "operator"
+    causes = [fault for fault in verdict.faults if fault.level.value == value]
+    if causes and all(fault.origin == "drill" for fault in causes) and not verdict.turned_away:
+        return "drill"
     return "maintenance" if verdict.maintenance and value == NODE_DEAD else "warden"
 
 

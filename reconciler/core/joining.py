@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from reconciler.core import clock
 from reconciler.core.actions import ReturnCharge
+from reconciler.core.evidence import evidence_of
 from reconciler.core.judge import Verdict, few
 from reconciler.core.objects import Cause, Condition, Recovery, Target
 from reconciler.core.state import State
@@ -39,7 +40,7 @@ def plan_joins(state: State, verdicts: Mapping[str, Verdict], now: Instant) -> I
             continue
         culprits = {c for target in recovery.spec.targets for c in _culprits(state, verdicts, target)}
         if culprits:
-            yield _returned(recovery, culprits, now)
+            yield _returned(state, recovery, culprits, now)
 
 
 def _recent(state: State, recovery: Recovery, now: Instant) -> bool:
@@ -62,14 +63,15 @@ def _culprits(state: State, verdicts: Mapping[str, Verdict], target: Target) -> 
             yield _Culprit(kind, f"{fault.id} on {verdict.node}", verdict.node)
 
 
-def _returned(recovery: Recovery, culprits: set[_Culprit], now: Instant) -> ReturnCharge:
+def _returned(state: State, recovery: Recovery, culprits: set[_Culprit], now: Instant) -> ReturnCharge:
     texts = few(sorted({culprit.text for culprit in culprits}))
     kind = "Hardware" if any(culprit.kind == "Hardware" for culprit in culprits) else "Node"
     nodes = sorted({*recovery.spec.cause.nodes, *(culprit.node for culprit in culprits)})
     message = f"{', '.join(texts)}, shown soon after the failure: hardware was the cause, the retry is returned"
     condition = Condition(JOINED, "True", kind, message, clock.seconds(now.wall))
+    evidence = evidence_of(state, nodes, recovery.spec.targets)
     return ReturnCharge(
         recovery,
-        replace(recovery.spec, cause=Cause(kind, texts, tuple(nodes))),
+        replace(recovery.spec, cause=Cause(kind, texts, tuple(nodes)), evidence=evidence),
         replace(recovery.status, charged=0, conditions=(*recovery.status.conditions, condition)),
     )

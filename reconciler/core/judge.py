@@ -37,6 +37,7 @@ class Verdict:
     only watches. maintenance: it was cordoned before it went NotReady. softened: values of taints that only ask work
     to stay away, because the device plugin has withdrawn the faulty chips (policy: isolate.scope = "chip").
     separated: dies of it that are separated for good, whatever its agent says, without those of a person's release.
+    silenced_by: the drill that keeps its agent silent: silence that says nothing of the node.
     faults: open ones, without those that a person's release has forgiven. want: the isolation asked for now.
     reasons: why, for people. opted_out: hands off by the operator's label.
     """
@@ -55,6 +56,7 @@ class Verdict:
     maintenance: bool = False
     softened: frozenset[str] = frozenset()
     separated: tuple[Separated, ...] = ()
+    silenced_by: str = ""
 
 
 def few(texts: Sequence[str]) -> tuple[str, ...]:
@@ -77,9 +79,12 @@ def silent_since(state: State, heard: Heard | None) -> float:
 def judge(state: State, name: str, now: Instant) -> Verdict:
     """The verdict on one node, from the newest report, the node object and memory."""
     node, heard = state.nodes.get(name), state.heard.get(name)
-    silent = state.reports_ok and now.mono > silent_since(state, heard)
+    unheard = state.reports_ok and now.mono > silent_since(state, heard)
+    drill = drills.silencing(state, name, now) if unheard else None
+    silent = unheard and (drill is None or drill.effect == "real")
     # An agent that has never spoken has not fallen silent: a node that has just joined is not Ready either.
-    lost = silent and (node is None or heard is not None)
+    # One that a drill keeps quiet has not either.
+    lost = unheard and drill is None and (node is None or heard is not None)
     dead, storm = _dead(state, name, node, lost, now)
     record = record_of(node) if node is not None else None
     forgiven = record.released if record is not None else ()
@@ -91,7 +96,7 @@ def judge(state: State, name: str, now: Instant) -> Verdict:
     softened = _softened(state, node, faults)
     candidates: list[tuple[Wanted, str]] = []
     if dead:
-        candidates.append((want("NoSchedule", NODE_DEAD), _why_dead(node, silent)))
+        candidates.append((want("NoSchedule", NODE_DEAD), _why_dead(node, unheard and drill is None)))
     if node is not None and (why := node.metadata.annotations.get(ISOLATE_ANNOTATION)):
         candidates.append((want("NoSchedule", MANUAL), f"operator: {why}"))
     separated = _separated(state, name, faults, forgiven)
@@ -111,7 +116,7 @@ def judge(state: State, name: str, now: Instant) -> Verdict:
         node=name,
         dead=dead and not opted_out,
         silent=silent,
-        blind=silent or heard is None or not state.reports_ok or node is None or not node.ready,
+        blind=unheard or heard is None or not state.reports_ok or node is None or not node.ready,
         storm=storm,
         opted_out=opted_out,
         want=candidates[0][0] if candidates and not opted_out else None,
@@ -122,6 +127,7 @@ def judge(state: State, name: str, now: Instant) -> Verdict:
         maintenance=_maintenance(state, name, node),
         softened=softened,
         separated=separated,
+        silenced_by=drill.name if drill is not None else "",
     )
 
 
@@ -147,7 +153,9 @@ def _softened(state: State, node: Node | None, faults: Sequence[Fault]) -> froze
     if state.policy.isolate.scope != "chip" or node is None:
         return frozenset()
     hard = [f for f in faults if f.chip != NODE and state.policy.rule(f.level).taint == "NoSchedule"]
-    if not withdrawn(node, len({fault.chip for fault in hard})):
+    heard = state.heard.get(node.metadata.name)
+    seen = {chip.phy for chip in heard.report.chips} if heard is not None else set()
+    if not withdrawn(node, {fault.chip for fault in hard if fault.chip != NODE}, seen):
         return frozenset()
     return frozenset(fault.level.value for fault in hard)
 

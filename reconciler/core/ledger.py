@@ -11,7 +11,7 @@ Source: MindCluster ascend-operator and ascend-for-volcano (ConfigMap, key, entr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -22,18 +22,41 @@ from reconciler.core.memberships import whole_job
 from reconciler.core.objects import Owner
 from reconciler.core.resources import RETRY_LEDGER
 from reconciler.core.state import State
-from reconciler.core.units import Index, method_of
+from reconciler.core.units import Index, method_of, retry_limit
 
 ENTRIES = "remain-retry-times"
 OURS = "npuwarden-entries"
 SUBJECT = f"ConfigMap/{RETRY_LEDGER.namespace}/{RETRY_LEDGER.name}"
 
 
-def plan_ledger(state: State, index: Index) -> Iterator[WriteLedger | Hold]:
+class Limits:
+    """`fault-retry-times` of every AscendJob whose labels allow restarts and retries, by its UID."""
+
+    def __init__(self) -> None:
+        self.of: dict[str, tuple[Owner, int]] = {}
+
+    def follow(self, index: Index, touched: Collection[str]) -> None:
+        """touched: the controllers of which something has changed."""
+        for uid in touched:
+            job = index.state.owners.get(uid)
+            limit = _limit(job, index) if job is not None and job.kind == "AscendJob" else None
+            if job is None or limit is None:
+                self.of.pop(uid, None)
+            else:
+                self.of[uid] = job, limit
+
+
+def _limit(job: Owner, index: Index) -> int | None:
+    unit = whole_job(job, index, size=0, blocked=None)
+    limit = retry_limit(unit, index)
+    return None if limit is None or method_of(unit, index).name is None else limit
+
+
+def plan_ledger(state: State, limits: Limits) -> Iterator[WriteLedger | Hold]:
     """The write that makes the ledger say what it must, if it does not; nothing where it is somebody else's."""
     if state.npu_scheduler or not _asked(state):
         return
-    wanted, held = _wanted(state, index), state.ledger
+    wanted, held = _wanted(state, limits), state.ledger
     data = (held.data or {}) if held is not None else {}
     entries = _object(data.get(ENTRIES))
     if entries is None:
@@ -61,25 +84,20 @@ def _asked(state: State) -> bool:
     return not state.kinds or {"AscendJob", "PodGroup"} <= state.kinds
 
 
-def _wanted(state: State, index: Index) -> dict[str, dict[str, Any]]:
+def _wanted(state: State, limits: Limits) -> dict[str, dict[str, Any]]:
     """Entries of all AscendJobs whose labels allow restarts and retries.
 
     While an episode of a job is open its entry never says 0: the retry it uses is its last failure's, and what fails
     along with it must not end the job.
     """
-    jobs = [owner for owner in state.owners.values() if owner.kind == "AscendJob"]
-    if not jobs:
+    if not limits.of:
         return {}
     spent = retries.charges(state.recoveries.values())
     busy = {recovery.spec.workload.uid for recovery in state.recoveries.values() if recovery.open}
     wanted: dict[str, dict[str, Any]] = {}
-    for job in jobs:
-        unit = whole_job(job, index, size=0, blocked=None)
-        left = retries.left_of(unit, index, spent)
-        if left is None or method_of(unit, index).name is None:
-            continue
-        times = max(left, 1) if job.metadata.uid in busy else left
-        wanted[entry_key(job)] = {"UUID": job.metadata.uid, "Times": times}
+    for uid, (job, limit) in limits.of.items():
+        left = max(0, limit - spent.get((uid, job.metadata.key), 0))
+        wanted[entry_key(job)] = {"UUID": uid, "Times": max(left, 1) if uid in busy else left}
     return wanted
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from reconciler.core.actions import WriteLedger
-from reconciler.core.calls import APPLY_PATCH, FIELD_MANAGER, MERGE_PATCH, Call, Outcome, Reply, Step, failed
+from reconciler.core.calls import APPLY_PATCH, FIELD_MANAGER, MERGE_PATCH, Call, Step
+from reconciler.core.configmap_steps import written
 from reconciler.core.resources import RETRY_LEDGER
 
 _NAMESPACE, _NAME = str(RETRY_LEDGER.namespace), str(RETRY_LEDGER.name)
@@ -25,18 +26,7 @@ def write_ledger(action: WriteLedger) -> Step:
     else:
         patch = {"metadata": {"resourceVersion": action.version}, "data": dict(action.data)}
         reply = yield Call("PATCH", _PATH, patch, MERGE_PATCH)
-    if reply.ok:
-        return Outcome(True, seen=(_named(reply),))
-    if reply.status in (409, 422):
-        fresh = yield Call("GET", _PATH)
-        if fresh.ok:
-            return failed(reply, "the retry ledger was changed by someone else", _named(fresh))
     what = f"write of the retry ledger {_NAMESPACE}/{_NAME}"
     if reply.status == 404 and action.version is None:
         what += f"; without namespace {_NAMESPACE} a failed pod ends its AscendJob: create it"
-    return failed(reply, what)
-
-
-def _named(reply: Reply) -> dict[str, Any]:
-    """Under the kind by which the ledger is told from all other ConfigMaps."""
-    return {**reply.body, "kind": RETRY_LEDGER.kind}
+    return (yield from written(reply, RETRY_LEDGER, _PATH, what))

@@ -8,15 +8,22 @@ from typing import Any
 import msgspec
 
 from reconciler.core import clock
-from reconciler.core.actions import Isolate, KeepRecord, Release, SetCondition
+from reconciler.core.actions import Isolate, KeepOffered, KeepRecord, Release, SetCondition
 from reconciler.core.calls import MERGE_PATCH, STRATEGIC_PATCH, Call, Outcome, Step, failed
 from reconciler.core.events import event
 from reconciler.core.objects import Node
 from reconciler.core.resources import NODE
 from reconciler.core.state import Record
-from reconciler.core.taints import current_want, with_taint
+from reconciler.core.taints import current_want, record_of, with_taint
+from reconciler.core.wishes import is_signed, writer_of
 from shared.model import Instant
-from shared.names import CONDITION, ISOLATE_ANNOTATION, ISOLATION_ANNOTATION, RELEASE_ANNOTATION
+from shared.names import (
+    CONDITION,
+    ISOLATE_ANNOTATION,
+    ISOLATION_ANNOTATION,
+    OFFERED_ANNOTATION,
+    RELEASE_ANNOTATION,
+)
 
 _CONFLICT_TRIES = 4
 """A node's status is written by its kubelet now and then: so often a conflict is taken for a coincidence."""
@@ -64,7 +71,8 @@ def isolate(action: Isolate, now: Instant) -> Step:
     if current_want(msgspec.convert(reply.body, Node)) != action.want:
         return Outcome(False, "not-read-back", f"node {name} does not show the taint that was written", (reply.body,))
     message = f"{action.want.effect} for {'; '.join(action.record.reasons)}"
-    yield event("Node", "", name, action.node.metadata.uid, "NPUIsolated", message, "Warning", now)
+    drill = action.record.by == "drill"
+    yield event("Node", "", name, action.node.metadata.uid, "NPUIsolated", message, "Warning", now, drill=drill)
     return Outcome(True, seen=(reply.body,))
 
 
@@ -73,11 +81,29 @@ def keep_record(action: KeepRecord) -> Step:
     return _patch_node(action.node, lambda _node: {"metadata": {"annotations": {ISOLATION_ANNOTATION: text}}})
 
 
+def keep_offered(action: KeepOffered) -> Step:
+    meta = action.node.metadata
+    # The UID is the precondition: a machine that joins under the same name has a history of its own.
+    notes = {OFFERED_ANNOTATION: msgspec.json.encode(action.most).decode()}
+    body = {"metadata": {"uid": meta.uid, "annotations": notes}}
+    reply = yield Call("PATCH", NODE.path("", meta.name), body, MERGE_PATCH)
+    if not reply.ok:
+        return failed(reply, f"what node {meta.name} has offered")
+    return Outcome(True, seen=(reply.body,))
+
+
 def release(action: Release, now: Instant) -> Step:
+    why = action.why
+    if action.by_hand:
+        # Who asked stands beside the wish, and goes with it.
+        asked = yield Call("GET", NODE.path("", action.node.metadata.name))
+        by = writer_of(asked.body, "metadata", "annotations", RELEASE_ANNOTATION) if asked.ok else ""
+        why = f"{why}; by {by}" if by and not is_signed(why) else why
     annotations: dict[str, str | None] = {ISOLATION_ANNOTATION: None if action.record is None else _json(action.record)}
     if action.by_hand:
         # The wish is consumed with its fulfilment: a crash in between repeats it, it is never half-done.
-        annotations |= {RELEASE_ANNOTATION: None, ISOLATE_ANNOTATION: None}
+        # What the node offered before is forgotten: a person takes it as it is.
+        annotations |= {RELEASE_ANNOTATION: None, ISOLATE_ANNOTATION: None, OFFERED_ANNOTATION: None}
 
     def change(node: Node) -> dict[str, Any] | None:
         return {"metadata": {"annotations": annotations}, "spec": {"taints": with_taint(node, None, "") or None}}
@@ -85,7 +111,9 @@ def release(action: Release, now: Instant) -> Step:
     outcome: Outcome = yield from _patch_node(action.node, change)
     if outcome.done:
         meta = action.node.metadata
-        yield event("Node", "", meta.name, meta.uid, "NPUReleased", action.why, "Normal", now)
+        record = record_of(action.node)
+        drill = record is not None and record.by == "drill"
+        yield event("Node", "", meta.name, meta.uid, "NPUReleased", why, "Normal", now, drill=drill)
     return outcome
 
 

@@ -286,6 +286,27 @@ class Cause(_K8s, frozen=True):
     """Nodes whose taint must stand before a pod is deleted."""
 
 
+class Evidence(_K8s, frozen=True):
+    """What the driver said of one fault when its unit was about to be deleted: a reset or a repair ends it.
+
+    chip: physical id, None = the node itself. codes: everything the driver listed of that chip then. detail: the
+    finding's own figures, JSON, shortened.
+    """
+
+    node: str
+    code: str
+    level: str
+    since: str | None = None
+    chip: int | None = None
+    pci: str | None = None
+    die: str | None = None
+    codes: tuple[str, ...] = ()
+    part: str | None = None
+    confirmed: bool = True
+    origin: str = "probe"
+    detail: str = ""
+
+
 class History(_K8s, frozen=True):
     """What the unit had had when this recovery was opened: it stays when those recoveries are removed.
 
@@ -319,6 +340,7 @@ class RecoverySpec(_K8s, frozen=True):
     voluntary: bool = False
     """The unit still served when this was opened: it takes a slot of the restart budget."""
     history: History = History()
+    evidence: tuple[Evidence, ...] = ()
 
 
 class Times(_K8s, frozen=True):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -71,6 +72,35 @@ class RankTables(_Table, frozen=True):
     serve: Literal["auto", "on", "off"] = "auto"
 
 
+class KeptEvidence(_Table, frozen=True):
+    """logs: before pods are deleted, the ends of their logs are kept. Off unless asked for: they can hold what users
+    have asked the model, and tokens."""
+
+    logs: bool = False
+
+
+Told = Literal["isolated", "released", "recovered", "failed", "exhausted", "overdue", "held"]
+"""What a webhook can be told."""
+
+
+class Webhooks(_Table, frozen=True):
+    """Where notices are posted, signed with the secret in a file; no urls = nowhere."""
+
+    urls: tuple[str, ...] = ()
+    secret_file: str = ""
+    events: tuple[Told, ...] = get_args(Told)
+
+    def __post_init__(self) -> None:
+        for url in self.urls:
+            parts = urlsplit(url)
+            if parts.scheme not in ("http", "https") or not parts.hostname:
+                raise ValueError(f"webhook.urls: {url[:80]!r} is not http://HOST... or https://HOST...")
+        if self.urls and not self.secret_file.startswith("/"):
+            raise ValueError(
+                "webhook.secret_file: notices are signed: name the file of the secret, by its absolute path"
+            )
+
+
 class LevelRule(_Table, frozen=True):
     """What a level does: to new work on the node, and to the pods on the chip."""
 
@@ -116,6 +146,8 @@ class Policy(_Table, frozen=True):
     domains: Domains = Domains()
     observe: Observe = Observe()
     ranktable: RankTables = RankTables()
+    evidence: KeptEvidence = KeptEvidence()
+    webhook: Webhooks = Webhooks()
     levels: dict[FaultLevel, LevelOverride] = {}
 
     def observes(self, fault: Fault) -> bool:

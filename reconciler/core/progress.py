@@ -14,6 +14,7 @@ from reconciler.core.actions import Action, Claim, Hold, Progress
 from reconciler.core.deleting import deleting
 from reconciler.core.episode import Episode, overdue, without_cause
 from reconciler.core.episodes import Struck
+from reconciler.core.evidence import evidence_of
 from reconciler.core.foreign import stand_down
 from reconciler.core.judge import Verdict, few
 from reconciler.core.objects import Cause, Pod, Recovery, Target
@@ -116,7 +117,8 @@ def _isolating(episode: Episode) -> Iterator[Action | Hold]:
         charged = 0 if hard else charged
     # The operator may have come or gone since the episode was opened.
     method = spec.method if unit is None else hand_of(unit, spec.method)
-    new_spec = msgspec.structs.replace(spec, targets=targets, cause=cause, method=method)
+    evidence = evidence_of(state, cause.nodes, targets)
+    new_spec = msgspec.structs.replace(spec, targets=targets, cause=cause, method=method, evidence=evidence)
     times = msgspec.structs.replace(
         episode.status.times, tainted=episode.stamp if nodes else None, claimed=episode.stamp
     )

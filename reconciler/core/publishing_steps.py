@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from reconciler.core.actions import PublishTable
-from reconciler.core.calls import MERGE_PATCH, Call, Outcome, Step, failed
+from reconciler.core.calls import MERGE_PATCH, Call, Step
+from reconciler.core.configmap_steps import written
 from reconciler.core.resources import RINGS_CONFIG
 from reconciler.ranktable import schema
 
@@ -32,18 +33,7 @@ def publish_table(action: PublishTable) -> Step:
         metadata["resourceVersion"] = action.version
         call = Call("PATCH", path, body, MERGE_PATCH)
     reply = yield call
-    if reply.ok:
-        return Outcome(True, seen=(_named(reply.body),))
     what = f"write of ConfigMap {action.namespace}/{name}: the MS Controller keeps the rank table it has"
     if reply.status == 403:
         what += '; remedy: kubectl apply -k deploy/components/ranktable, or [ranktable] serve = "off" in policy.toml'
-    if reply.status == 409:
-        fresh = yield Call("GET", path)
-        if fresh.ok:
-            return failed(reply, what, _named(fresh.body))
-    return failed(reply, what)
-
-
-def _named(body: dict[str, Any]) -> dict[str, Any]:
-    """Under the kind by which rank tables are told from all other ConfigMaps."""
-    return {**body, "kind": RINGS_CONFIG.kind}
+    return (yield from written(reply, RINGS_CONFIG, path, what))

@@ -36,7 +36,7 @@ def _moments(world: World, recovery: Recovery, now: Instant) -> Iterator[float]:
         if pod is None or pod.metadata.uid != target.uid:
             yield now.wall if over is None else over
         elif pod.terminating:
-            yield asked_at(pod, now)
+            yield asked_at(pod, now) + 1  # the API server writes whole seconds
 
 
 def asked_at(pod: Pod, now: Instant) -> float:

@@ -21,7 +21,8 @@ def events_of(recovery: Recovery, status: RecoveryStatus, now: Instant) -> Gener
     def tell(reason: str, kind: str, text: str) -> Call:
         ref = spec.workload
         message = f"recovery {meta.name} of {spec.unit}: {text}"
-        return event(ref.kind, meta.namespace, ref.name, ref.uid, reason, message, kind, now)
+        about = (ref.kind, meta.namespace, ref.name, ref.uid)
+        return event(*about, reason, message, kind, now, drill=spec.origin == "drill")
 
     known = {(condition.type, condition.reason) for condition in before.conditions}
     for condition in status.conditions:

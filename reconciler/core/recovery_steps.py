@@ -53,7 +53,9 @@ def open_recovery(action: OpenRecovery, now: Instant) -> Step:
         return failed(reply, f"create of recovery {action.namespace}/{action.name}")
     message = f"recovery {action.name}: {action.status.message}"
     reason = f"Recovery{action.status.phase}" if action.status.phase in FINISHED_PHASES else "RecoveryStarted"
-    yield event(workload.kind, action.namespace, workload.name, workload.uid, reason, message, "Warning", now)
+    drill = action.spec.origin == "drill"
+    about = (workload.kind, action.namespace, workload.name, workload.uid)
+    yield event(*about, reason, message, "Warning", now, drill=drill)
     return Outcome(True, seen=(reply.body,))
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from reconciler.core.actions import KeepSeparations
-from reconciler.core.calls import APPLY_PATCH, FIELD_MANAGER, MERGE_PATCH, Call, Outcome, Step, failed
+from reconciler.core.calls import APPLY_PATCH, FIELD_MANAGER, MERGE_PATCH, Call, Step, failed
+from reconciler.core.configmap_steps import written
 from reconciler.core.resources import SEPARATED
 
 _NAMESPACE, _NAME = str(SEPARATED.namespace), str(SEPARATED.name)
@@ -30,16 +31,5 @@ def keep_separations(action: KeepSeparations) -> Step:
     data: dict[str, str | None] = {**action.entries, **dict.fromkeys(action.over)}
     patch = {"metadata": {"resourceVersion": version}, "data": data}
     reply = yield Call("PATCH", _PATH, patch, MERGE_PATCH)
-    if reply.ok:
-        return Outcome(True, seen=(_named(reply.body),))
     what = f"write of ConfigMap {_NAMESPACE}/{_NAME}: a separated die would be forgotten with its agent's state"
-    if reply.status == 409:
-        fresh = yield Call("GET", _PATH)
-        if fresh.ok:
-            return failed(reply, what, _named(fresh.body))
-    return failed(reply, what)
-
-
-def _named(body: dict[str, Any]) -> dict[str, Any]:
-    """Under the kind by which this list is told from all other ConfigMaps."""
-    return {**body, "kind": SEPARATED.kind}
+    return (yield from written(reply, SEPARATED, _PATH, what))

@@ -41,6 +41,8 @@ def _reported(state: State) -> dict[str, Separation]:
     """By die, what the reports show separated and nobody has released."""
     found: dict[str, Separation] = {}
     for name, heard in state.heard.items():
+        if not heard.report.faults:
+            continue
         manual = [fault for fault in heard.report.faults if fault.level is _LEVEL and _counts(state, fault)]
         node = state.nodes.get(name)
         if not manual or node is None or RELEASE_ANNOTATION in node.metadata.annotations:

@@ -45,8 +45,9 @@ class Wanted:
 class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     """The isolation record in the annotation `npuwarden.io/isolation`, JSON. Times are RFC 3339.
 
-    session: id of this isolation, new each time the node is isolated afresh. by: warden | operator | maintenance (a
-    node that was cordoned before it went NotReady). hold_until: set while the faults are gone and the hold-down runs.
+    session: id of this isolation, new each time the node is isolated afresh. by: warden | operator | drill |
+    maintenance (a node that was cordoned before it went NotReady). hold_until: set while the faults are gone and the
+    hold-down runs.
     released: ids of faults that were open when a person released the node (NodeDead and NW-NODE-REJECTS-PODS
     too); they isolate it no more until they have gone and come back.
     flaps: how often its fault came back within the hold-down. boot: the boot in which a fault of
@@ -92,7 +93,8 @@ class Memory:
     by node, since when a taint of ours is seen standing that is as strong as what is asked for. ending_since: by pod
     UID, since when a target of an open recovery was seen terminating (the API server's clock is another one than
     ours). waiting_since: by (pod UID, bound), since when the pod of a pod-level restart is not Ready. deletes: times
-    of the deletes of the last minute; deletes_counted: those of the leader before are among them. rejections: by node
+    of the deletes of the last minute; deletes_counted: those of the leader before are among them; deleting: by action
+    key, how many pods are being deleted now and not counted yet. rejections: by node
     and pod UID, what its kubelet turned away. self_replaced: by UID, pods whose failure is only to be told.
     reports_since: since when reports can be read without a gap.
     """
@@ -107,6 +109,7 @@ class Memory:
     waiting_since: dict[tuple[str, bool], float] = field(default_factory=dict)
     deletes: list[float] = field(default_factory=list)
     deletes_counted: bool = False
+    deleting: dict[str, int] = field(default_factory=dict)
     rejections: dict[str, dict[str, Rejection]] = field(default_factory=dict)
     self_replaced: dict[str, SelfReplaced] = field(default_factory=dict)
     reports_since: float | None = None

@@ -17,6 +17,7 @@ from reconciler.core.actions import (
     DeletePods,
     HandOver,
     Isolate,
+    KeepOffered,
     KeepRecord,
     KeepSeparations,
     OpenRecovery,
@@ -40,6 +41,8 @@ def steps_for(action: Action, holder: str, now: Instant) -> Step:
             return node_steps.isolate(action, now)
         case KeepRecord():
             return node_steps.keep_record(action)
+        case KeepOffered():
+            return node_steps.keep_offered(action)
         case Release():
             return node_steps.release(action, now)
         case SetCondition():

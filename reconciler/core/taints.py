@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import msgspec
 
 from reconciler.core.objects import Node, Taint
@@ -35,8 +37,11 @@ def current_want(node: Node) -> Wanted | None:
 def record_of(node: Node) -> Record | None:
     """The isolation record, None when there is none or it is not ours to read (edited by hand)."""
     text = node.metadata.annotations.get(ISOLATION_ANNOTATION)
-    if not text:
-        return None
+    return _record(text) if text else None
+
+
+@lru_cache(maxsize=4096)  # it is asked for several times a round for each isolated node
+def _record(text: str) -> Record | None:
     try:
         return msgspec.json.decode(text, type=Record)
     except (msgspec.MsgspecError, RecursionError):

@@ -15,6 +15,7 @@ from reconciler.core.state import Heard, State
 from reconciler.core.units import SUB_HEALTHY, Index, NoUnit, Unit, label_values, only_value
 from reconciler.workloads import unit_of
 from shared.model import NODE, Fault, Instant
+from shared.names import DRILL_CONDITION
 
 CauseKind = Literal["Hardware", "Node", "Software", "SubHealth"]
 
@@ -65,11 +66,9 @@ def chips_of(pod: Pod, heard: Heard | None) -> frozenset[int] | None:
 
 def find_hits(state: State, verdicts: Mapping[str, Verdict], index: Index, now: Instant, alarm: Alarm) -> Hits:
     found = Hits()
-    for name, pods in index.by_node.items():
-        verdict = verdicts.get(name)
-        if verdict is None or verdict.opted_out:
-            continue
-        for pod in pods:
+    for name in sorted(_in_trouble(verdicts) & index.by_node.keys()):
+        verdict = verdicts[name]
+        for pod in index.by_node[name]:
             if pod.status.phase == "Succeeded":
                 continue
             hits = list(_node_hits(state, verdict, pod, index, now, alarm))
@@ -78,6 +77,10 @@ def find_hits(state: State, verdicts: Mapping[str, Verdict], index: Index, now: 
                 found.spared.append((pod, name))
     found.hits += _software_hits(state, verdicts)
     return found
+
+
+def _in_trouble(verdicts: Mapping[str, Verdict]) -> set[str]:
+    return {name for name, verdict in verdicts.items() if (verdict.dead or verdict.faults) and not verdict.opted_out}
 
 
 def _restarts(state: State, fault: Fault) -> bool:
@@ -135,7 +138,8 @@ def _software_hits(state: State, verdicts: Mapping[str, Verdict]) -> Iterator[Hi
         if pod.failed and pod.status.reason:  # the kubelet has ended it: Evicted, UnexpectedAdmissionError, ...
             what = f"{what} ({pod.status.reason})"
         text = f"pod {pod.metadata.name} {what}" + (f" (exit {', '.join(map(str, codes))})" if codes else "")
-        yield Hit(pod, "Software", text, pod.node)
+        origin = "probe" if pod.condition(DRILL_CONDITION) is None else "drill"
+        yield Hit(pod, "Software", text, pod.node, origin=origin)
 
 
 def _exit_codes(pod: Pod) -> list[int]:

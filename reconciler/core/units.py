@@ -13,12 +13,12 @@ from functools import cached_property
 from reconciler.core.capacity import Capacity
 from reconciler.core.objects import Owner, OwnerReference, Pod, WorkloadRef
 from reconciler.core.state import State
+from reconciler.core.tables import Tables, group_key
 
 FAULT_SCHEDULING = "fault-scheduling"
 FAULT_RETRY_TIMES = "fault-retry-times"
 POD_RESCHEDULING = "pod-rescheduling"
 SUB_HEALTHY = "subHealthyStrategy"
-GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
 _EXTERNAL_METHODS = frozenset({"external-force", "external-grace"})
 
 
@@ -69,10 +69,13 @@ class NoUnit:
 
 
 class Index:
-    """Look-ups over one snapshot, each built once and only when asked for."""
+    """Look-ups over one snapshot, each built once and only when asked for. tables: those of this snapshot, if kept."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, tables: Tables | None = None) -> None:
         self.state = state
+        self._kept = tables
+        self.units: dict[int, tuple[Pod, Unit | NoUnit]] = {}
+        """What `unit_of` has answered, by the identity of the pod, which is kept so that no other takes its place."""
         self._by_label: dict[str, Mapping[tuple[str, str], list[Pod]]] = {}
 
     @cached_property
@@ -80,23 +83,22 @@ class Index:
         return Capacity(self.state)
 
     @cached_property
-    def by_node(self) -> Mapping[str, list[Pod]]:
-        table: dict[str, list[Pod]] = defaultdict(list)
-        for pod in self.state.pods.values():
-            if pod.node:
-                table[pod.node].append(pod)
-        return table
+    def _tables(self) -> Tables:
+        if self._kept is not None:
+            return self._kept
+        fresh = Tables()
+        fresh.follow(self.state.pods, self.state.owners, self.state.groups)
+        return fresh
 
-    @cached_property
+    @property
+    def by_node(self) -> Mapping[str, list[Pod]]:
+        """Pods by their node, in the order of their keys."""
+        return self._tables.by_node
+
+    @property
     def by_controller(self) -> Mapping[str, list[Pod]]:
-        table: dict[str, list[Pod]] = defaultdict(list)
-        for pod in self.state.pods.values():
-            ref = pod.metadata.controller
-            if ref is not None:
-                table[ref.uid].append(pod)
-        for pods in table.values():
-            pods.sort(key=lambda pod: pod.metadata.name)
-        return table
+        """Pods by the UID of their controller, in the order of their names."""
+        return self._tables.by_controller
 
     @cached_property
     def _by_name(self) -> Mapping[tuple[str, str], Owner]:
@@ -149,8 +151,8 @@ class Index:
         return list(found.values())
 
     def _named_group(self, pod: Pod) -> Owner | None:
-        name = pod.metadata.annotations.get(GROUP_ANNOTATION) or pod.metadata.labels.get(GROUP_ANNOTATION)
-        return self.state.groups.get(f"{pod.metadata.namespace}/{name}") if name else None
+        name = group_key(pod)
+        return self.state.groups.get(name) if name else None
 
     @cached_property
     def _groups_by_owner(self) -> Mapping[str, list[Owner]]:

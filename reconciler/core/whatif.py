@@ -122,7 +122,7 @@ class WhatIf:
         hits: dict[str, list[Hit]] = defaultdict(list)
         for hit in find_hits(state, verdicts, index, self._now, Alarm(self._now.mono)).hits:
             # A fault that first has to last comes to the same in the end.
-            hits[hit.pod.metadata.key].append(dataclasses.replace(hit, wait=None))
+            hits[hit.pod.metadata.key].append(dataclasses.replace(hit, wait=None) if hit.wait is not None else hit)
         return _Broken(state, index, verdicts, {key: tuple(found) for key, found in hits.items()})
 
     def _chips(self, pod: Pod) -> frozenset[int] | None:

@@ -21,6 +21,7 @@ from kubernetes.aio.client import Configuration
 from kubernetes.aio.client.rest import RESTClientObject
 
 from reconciler.core.calls import Call, Reply
+from reconciler.kube.clock import ClusterClock
 from shared.config import ConfigError
 from shared.version import VERSION
 
@@ -50,6 +51,7 @@ class KubeClient:
         self._kubeconfig = kubeconfig
         self._rest = RESTClientObject(configuration)
         self._reloaded_at = time.monotonic()
+        self.clock = ClusterClock()
 
     @property
     def url(self) -> str:
@@ -60,8 +62,10 @@ class KubeClient:
 
     async def send(self, call: Call, *, timeout_s: float) -> Reply:
         """Carry out one call. Never raises for what the server or the network does: status 0 = no answer."""
+        asked_at = time.monotonic()
         try:
             response = await self._request(call, aiohttp.ClientTimeout(total=timeout_s))
+            self.clock.heard(response.headers.get("Date"), asked_at)
             async with response:
                 return _reply(response, await response.read())
         except (aiohttp.ClientError, TimeoutError, OSError) as exc:

@@ -78,6 +78,13 @@ def _plugin(pod: Pod) -> Workload | None:
 
 def unit_of(pod: Pod, index: Index) -> Unit | NoUnit:
     """The unit that restarts when this pod is hit, or why there is none."""
+    found = index.units.get(id(pod))
+    if found is None:
+        found = index.units[id(pod)] = pod, _unit_of(pod, index)
+    return found[1]
+
+
+def _unit_of(pod: Pod, index: Index) -> Unit | NoUnit:
     own_id = f"{pod.metadata.namespace}/{pod.metadata.name}"
     ref = pod.metadata.controller
     if ref is None:

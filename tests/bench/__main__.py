@@ -14,8 +14,20 @@ import sys
 
 log = logging.getLogger(__name__)
 
-BENCHES = ("agent", "plan", "event_to_taint", "restart")
-"""The cheap ones first; the last two need the real control plane."""
+BENCHES = (
+    "plan",
+    "agent",
+    "page",
+    "event_to_taint",
+    "fault_to_running",
+    "report_to_taint",
+    "burst_500",
+    "steady",
+    "cold_start",
+    "restart",
+    "failover",
+)
+"""The cheap ones first; from the fourth on they need the real control plane."""
 
 
 def main(names: list[str]) -> int:

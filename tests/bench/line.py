@@ -7,7 +7,7 @@ import json
 import math
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 
@@ -34,6 +34,21 @@ def line(
     if note is not None:
         told["note"] = note
     return json.dumps({key: _rounded(value) for key, value in told.items()})
+
+
+GROWTH_GOAL = 1.25
+"""Four times the nodes may cost five times as much: caches get colder."""
+
+
+def growth(bench: str, cost: Mapping[int, float]) -> str:
+    """Cost of one node at the largest size to that at the smallest of the same run. cost: by number of nodes.
+
+    The only figure that does not depend on the machine, and so the one that tells of a regression.
+    """
+    small, large = min(cost), max(cost)
+    ratio = (cost[large] / large) / (cost[small] / small)
+    said = "linear" if ratio <= GROWTH_GOAL else "NOT linear"
+    return line(bench, "ratio", [ratio], goal=GROWTH_GOAL, note=f"of the cost a node, {large} nodes to {small}: {said}")
 
 
 def percentile(values: Sequence[float], share: float) -> float:

@@ -46,6 +46,12 @@ def memory(pid: int) -> dict[str, int]:
     return total
 
 
+def peak(pid: int) -> int:
+    """The most memory (bytes) that the process alone has ever had resident."""
+    status = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(text.split()[1]) * 1024 for text in status if text.startswith("VmHWM:"))
+
+
 def below(pid: int) -> Iterator[int]:
     """Children of all threads, and theirs."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):

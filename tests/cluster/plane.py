@@ -10,7 +10,7 @@ import ssl
 import subprocess
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -51,13 +51,14 @@ class ControlPlane:
         self.tls = ssl.create_default_context(cafile=str(self.ca_file))
         etcd, etcd_peer, apiserver, controllers, scheduler, kwok = free_ports(6)
         self.url = f"https://127.0.0.1:{apiserver}"
+        self.etcd_url = f"http://127.0.0.1:{etcd}"
         self.api = Api(self.url, self.token, self.tls)
         self.kubeconfig = self._write_kubeconfig("admin", {"token": self.token})
         self.audit_log = directory / "audit.log"
         """JSON lines, one for each write of the warden's account (audit.yaml), there before its answer is sent."""
         # In the order of their start.
         self._health = {
-            "etcd": f"http://127.0.0.1:{etcd}/health",
+            "etcd": f"{self.etcd_url}/health",
             "kube-apiserver": f"{self.url}/readyz",
             "kube-controller-manager": f"https://127.0.0.1:{controllers}/healthz",
             "kube-scheduler": f"https://127.0.0.1:{scheduler}/healthz",
@@ -119,6 +120,10 @@ class ControlPlane:
             yield
         finally:
             self.start_component(name)
+
+    def sign(self, name: str, subject: str, *, extensions: Sequence[str] = ()) -> tuple[Path, Path]:
+        """Certificate and key of this cluster's authority, see `Authority.sign`."""
+        return self._authority.sign(name, subject, extensions=extensions)
 
     def tls_for(self, user: str) -> ssl.SSLContext:
         """For a client that speaks as any user by certificate, as `kubeconfig_for` has it."""

@@ -16,6 +16,8 @@ from console.main import main
 from reconciler.api import application
 from reconciler.core import fold
 from reconciler.core.actions import Plan
+from reconciler.core.kept_logs import KeptLogs
+from reconciler.core.objects import Recovery
 from reconciler.core.plan import plan
 from reconciler.core.state import State, World
 from reconciler.inbox import BadMessage
@@ -40,8 +42,10 @@ class Replica:
     world: World
     leads: bool = True
     refused: str | None = None
+    logs: KeptLogs = field(default_factory=lambda: KeptLogs([], "no logs are kept"))
     metrics: Metrics = field(default_factory=Metrics)
     ticks: Ticks = field(default_factory=Ticks)
+    holder: str = "reconciler-7"
 
     def say(self, node: str, *faults: Fault) -> None:
         """The newest report of a node."""
@@ -64,6 +68,9 @@ class Replica:
     def leader(self) -> str:
         return "reconciler-7"
 
+    def policy_known(self) -> bool:
+        return True
+
     def not_synced(self) -> list[str]:
         return []
 
@@ -75,6 +82,9 @@ class Replica:
 
     def watched(self) -> State:
         return self.world.snapshot()
+
+    async def kept(self, recovery: Recovery) -> KeptLogs:
+        return self.logs
 
 
 def add(world: World, *objects: dict[str, Any]) -> None:

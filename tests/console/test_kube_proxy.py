@@ -3,6 +3,7 @@
 import threading
 import urllib.error
 import urllib.request
+import uuid
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -104,12 +105,13 @@ def test_a_kubeconfig_is_taken_where_no_url_is_given(run: Run, url: str, proxy: 
     assert len(proxy.asked) == unasked, "an --url is asked directly"
 
 
+@pytest.mark.parametrize("holder", ["reconciler-7-abc_0f0f0f0f", f"reconciler-7-abc_{uuid.uuid4()}_0f0f0f0f"])
 def test_what_only_the_leader_knows_is_asked_at_its_pod(
-    run: Run, url: str, replica: Replica, proxy: Proxy, config: str, monkeypatch: pytest.MonkeyPatch
+    holder: str, run: Run, url: str, replica: Replica, proxy: Proxy, config: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     proxy.backends = {SERVICE: url}
     replica.leads = False
-    monkeypatch.setattr(replica, "leader", lambda: "reconciler-7-abc_0f0f0f0f")
+    monkeypatch.setattr(replica, "leader", lambda: holder)
     result = run("nodes", "--url", f"kubeconfig:{config}")
     assert result.exit_code == 3
     assert [path for path in proxy.asked if path.startswith(POD)] == [f"{POD}/v1/nodes?limit=1000"]

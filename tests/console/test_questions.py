@@ -10,7 +10,7 @@ import pytest
 from reconciler.core.policy import Policy
 from shared import catalog
 from shared.model import FaultLevel
-from shared.names import ISOLATION_ANNOTATION
+from shared.names import ISOLATION_ANNOTATION, OFFERED_ANNOTATION
 from tests.console.conftest import Replica, Run, add, broken
 from tests.process import free_ports
 
@@ -63,6 +63,31 @@ def test_an_open_recovery_is_a_finding(phase: str, code: int, run: Run, url: str
     result = run("recoveries", "--url", url)
     assert result.exit_code == code
     assert all(word in result.output for word in ("serve/llm-prefill", "Job", phase, "12.5s"))
+
+
+def test_what_many_nodes_have_in_common_is_one_incident(run: Run, url: str, replica: Replica) -> None:
+    assert run("incidents", "--url", url).output == "no incidents\n"
+    replica.say("alpha", broken(3))
+    replica.say("bravo", broken(3))
+    shown = run("incidents", "--url", url)
+    assert shown.exit_code == 1
+    assert all(word in shown.output for word in ("domain-", "alpha, bravo", "rack-1 broke together")), shown.output
+    (one,) = json.loads(run("incidents", "--url", url, "--json").output)["items"]
+    assert (one["kind"], one["members"], one["held"]) == ("domain", ["alpha", "bravo"], [])
+    status = run("status", "--url", url)
+    assert status.exit_code == 1
+    assert one["id"] in status.output
+
+
+def test_status_names_a_node_that_offers_fewer_npus_than_before(run: Run, url: str, replica: Replica) -> None:
+    seen = msgspec.structs.replace
+    node = replica.world.nodes["spare-1"]
+    fewer = seen(node.status, allocatable=dict.fromkeys(node.status.allocatable, "7"))
+    notes = {OFFERED_ANNOTATION: '{"huawei.com/Ascend910":8}'}
+    replica.world.nodes["spare-1"] = seen(node, status=fewer, metadata=seen(node.metadata, annotations=notes))
+    result = run("status", "--url", url)
+    assert result.exit_code == 0, "nothing is known to be broken"
+    assert "withdrawn   spare-1: its device plugin offers 7 of 8 NPUs" in result.output
 
 
 @pytest.mark.parametrize("command", LISTS)
@@ -215,7 +240,7 @@ def without_kubernetes(replica: Replica) -> None:
         (observe, "OBSERVE ONLY", 0, ("observe_only", True)),
         (
             refuse,
-            "policy.toml refused: /etc/policy.toml: [isolate] (",
+            "policy.toml refused: /etc/policy.toml: [isolate]",
             1,
             ("policy_error", "/etc/policy.toml: [isolate]"),
         ),

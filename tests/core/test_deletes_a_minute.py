@@ -6,6 +6,7 @@ import pytest
 
 from console.scenario.virtual import VirtualCluster, fault
 from console.scenario.virtual_pods import Recreate
+from reconciler.core import fold
 from reconciler.core.actions import Action, DeletePods
 from reconciler.core.calls import Outcome, Reply, Step
 from reconciler.core.policy import Budget, Policy
@@ -43,6 +44,29 @@ def test_what_may_have_been_deleted_is_counted(status: int, counted: int) -> Non
     lab.report("a", [BAD])
     step = steps_for(about_to_delete(lab), lab.warden.world.holder, lab.clock.now())
     assert _driven(lab, step, status).deletes == counted
+
+
+def test_what_a_slow_action_is_deleting_has_its_place_from_the_beginning() -> None:
+    lab = VirtualCluster(
+        [*(node(name) for name in "abcdwxyz"), *job_with_pods("j", ("a", "b")), *job_with_pods("k", ("c", "d"))],
+        policy=Policy(budget=Budget(restarting="100%", deletes_per_min=3)),
+        recreate=Recreate(3, 10, tuple("wxyz")),
+    )
+    lab.run_until(10)
+    lab.report("a", [BAD])
+    slow = about_to_delete(lab)
+    fold.begun(lab.warden.world, slow)
+    lab.report("c", [BAD])
+    for _ in range(10):
+        others = [action for action in lab.warden.plan().actions if action.key != slow.key]
+        assert not [action for action in others if isinstance(action, DeletePods)], "two of three are taken"
+        for action in others:
+            lab.warden._act(action)
+        lab.clock.advance_to(lab.clock.t + 0.3)
+    assert [hold.reason for hold in lab.why("ml/k")] == ["budget"]
+    fold.outcome(lab.warden.world, slow, Outcome(False, "conflict", "the owner is gone"), lab.clock.now())
+    assert lab.warden.world.memory.deleting == {}, "what it has not deleted is free again"
+    assert slow.key in [action.key for action in lab.warden.plan().actions]
 
 
 def _driven(lab: VirtualCluster, step: Step, status: int) -> Outcome:

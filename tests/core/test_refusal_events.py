@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from console.scenario.virtual import VirtualCluster, fault
 from reconciler.core.actions import Hold
 from reconciler.core.policy import Policy
-from reconciler.core.refusal_events import TOLD, refusal_events, told
+from reconciler.core.refusal_events import RECOVERY_HELD, TOLD, held, refusal_events, told
+from shared.model import FaultLevel
 from tests.core.build import job_with_pods, node, pod, pod_set, role_set, storm_service
 from tests.core.test_recovery_phases import DOCUMENTED
 from tests.core.worlds import T0, a_fault, decide, hear, report, world_of
@@ -69,6 +71,22 @@ def test_a_job_whose_operator_has_given_up_is_told() -> None:
     hear(world, report("a", a_fault()))
     calls = list(refusal_events(world.snapshot(), told(decide(world).holds).values(), T0))
     assert [call.body["reason"] for call in calls] == ["OwnerTerminal"]
+
+
+def test_a_restart_that_has_begun_and_is_held_is_told_with_its_recovery_and_phase() -> None:
+    lab = VirtualCluster([*(node(name) for name in "abxy"), *job_with_pods("j", ("a", "b"))])
+    lab.run_until(10)
+    lab.report("a", [fault(3, "80E18402", FaultLevel.SEPARATE_NPU)])
+    lab.run_until(10.2)
+    lab.pause("works")
+    lab.run_until(12)
+    state, holds = lab.warden.snapshot(), lab.warden.plan().holds
+    (begun,) = held(state, holds).values()
+    (call,) = refusal_events(state, [begun], T0, reason=RECOVERY_HELD)
+    assert call.body["reason"] == "RecoveryHeld"
+    assert call.body["involvedObject"]["name"] == "j"
+    assert "is held in Deleting (paused)" in call.body["message"]
+    assert held(state, [Hold("ml/other", "paused", "no restart has begun"), Hold("ml/j", "healed", "no brake")]) == {}
 
 
 def test_observe_only_writes_not_even_an_event() -> None:

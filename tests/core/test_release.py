@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from console.scenario.virtual import VirtualCluster, fault
 from shared.model import FaultLevel
-from shared.names import ISOLATE_ANNOTATION, ISOLATION_ANNOTATION, RELEASE_ANNOTATION
+from shared.names import ISOLATE_ANNOTATION, ISOLATION_ANNOTATION, OFFERED_ANNOTATION, RELEASE_ANNOTATION
 from tests.core.build import job_with_pods, node
 
 BAD = fault(3, "80E18402", FaultLevel.SEPARATE_NPU)
@@ -20,7 +20,7 @@ def cluster() -> VirtualCluster:
 def notes_of(lab: VirtualCluster) -> set[str]:
     found = lab.store.get("nodes", "", "a")
     assert found is not None
-    return set(found["metadata"].get("annotations", {}))
+    return set(found["metadata"].get("annotations", {})) - {OFFERED_ANNOTATION}
 
 
 def test_a_release_lifts_a_taint_whose_fault_is_open_and_is_consumed() -> None:

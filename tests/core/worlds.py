@@ -65,7 +65,7 @@ def decide(world: World, at: Instant = T0) -> Plan:
 
 def kinds(decided: Plan) -> list[str]:
     """`Isolate Node/a`, ... without the bookkeeping of every plan of a fresh cluster: conditions, the retry ledger."""
-    kept = ("SetCondition", "WriteLedger")
+    kept = ("SetCondition", "KeepOffered", "WriteLedger")
     return [f"{type(a).__name__} {a.key}" for a in decided.actions if type(a).__name__ not in kept]
 
 

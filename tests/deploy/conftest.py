@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.cluster.api import Api
 from tests.cluster.plane import ControlPlane
-from tests.deploy.manifests import DEPLOY, kubectl
+from tests.deploy.manifests import DEPLOY, cert_manager, kubectl
 from tests.integration.installation import ACCOUNT
 from tests.waiting import wait_until
 
@@ -15,11 +16,15 @@ WORKLOADS = ("daemonset/npuwarden-agent", "deployment/npuwarden-reconciler", "st
 
 
 @pytest.fixture(scope="package")
-def applied(control_plane: ControlPlane) -> Iterator[ControlPlane]:
+def applied(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """By `kubectl apply -k`, twice as an upgrade does. The workloads go again: other tests have the same cluster."""
     for namespace in ("mindx-dl", "volcano-system"):  # of MindCluster and Volcano, some components write there
         if not control_plane.api.find(f"/api/v1/namespaces/{namespace}"):
             control_plane.api.post("/api/v1/namespaces", {"metadata": {"name": namespace}})
+    path = tmp_path_factory.mktemp("applied") / "cert-manager.yaml"
+    path.write_text(yaml.safe_dump_all(cert_manager()))
+    kubectl(control_plane, "apply", "--server-side", "-f", str(path))
+    kubectl(control_plane, "wait", "--for=condition=Established", "--timeout=40s", "-f", str(path))
     for _ in range(2):
         kubectl(control_plane, "apply", "--server-side", "--force-conflicts", "-k", str(DEPLOY))
     wait_until("recoveries are served", lambda: "recoveries" in kubectl(control_plane, "api-resources", "-o", "name"))

@@ -1,6 +1,7 @@
 """deploy/ as data, plain and as kustomize renders it, and kubectl."""
 
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +32,33 @@ def find(objects: list[Object], kind: str, name: str, namespace: str | None = No
     return found[0]
 
 
+def cert_manager() -> Iterator[Object]:
+    """Definitions of its kinds, as far as a component uses them."""
+    for kind, scope in (("Certificate", "Namespaced"), ("ClusterIssuer", "Cluster")):
+        plural = f"{kind.lower()}s"
+        schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+        spec = {"group": "cert-manager.io", "scope": scope, "names": {"kind": kind, "plural": plural}}
+        yield {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": f"{plural}.cert-manager.io"},
+            "spec": {**spec, "versions": [version]},
+        }
+
+
 def kubectl(plane: ControlPlane, *words: str) -> str:
     """What it prints; AssertionError with its complaint when it fails."""
     done = _run(plane, *words)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def complaints(plane: ControlPlane, *words: str) -> str:
+    """What it warns of; it must not fail."""
+    done = _run(plane, *words)
+    assert done.returncode == 0, done.stderr
+    return done.stderr
 
 
 def refused(plane: ControlPlane, *words: str) -> str:
@@ -57,4 +80,4 @@ def render(plane: ControlPlane, directory: Path, *components: str) -> list[Objec
 
 def _run(plane: ControlPlane, *words: str) -> subprocess.CompletedProcess[str]:
     argv = [str(plane.binaries / "kubectl"), "--kubeconfig", str(plane.kubeconfig), *words]
-    return subprocess.run(argv, capture_output=True, text=True, timeout=50, check=False)
+    return subprocess.run(argv, capture_output=True, text=True, timeout=100, check=False)

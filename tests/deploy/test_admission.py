@@ -6,7 +6,14 @@ from typing import Any
 import pytest
 
 from reconciler.core.handing_over import POD_STATUS
-from shared.names import CONDITION, ISOLATE_ANNOTATION, ISOLATION_ANNOTATION, RELEASE_ANNOTATION, TAINT_KEY
+from shared.names import (
+    CONDITION,
+    ISOLATE_ANNOTATION,
+    ISOLATION_ANNOTATION,
+    OFFERED_ANNOTATION,
+    RELEASE_ANNOTATION,
+    TAINT_KEY,
+)
 from tests.cluster.api import Api, ApiError
 from tests.cluster.plane import ControlPlane
 from tests.waiting import wait_until
@@ -59,9 +66,10 @@ def test_its_own_taint_record_and_condition_may_come_and_go(node: Api) -> None:
     node.merge_patch(
         PATH, {"metadata": {"annotations": {ISOLATION_ANNOTATION: "{}"}}, "spec": {"taints": [*kept, OURS]}}
     )
+    node.merge_patch(PATH, {"metadata": {"annotations": {OFFERED_ANNOTATION: '{"huawei.com/Ascend910":8}'}}})
     softer = {**OURS, "effect": "PreferNoSchedule"}
     node.merge_patch(PATH, {"spec": {"taints": [*kept, softer]}})
-    gone = {ISOLATION_ANNOTATION: None, ISOLATE_ANNOTATION: None, RELEASE_ANNOTATION: None}
+    gone = {ISOLATION_ANNOTATION: None, OFFERED_ANNOTATION: None, ISOLATE_ANNOTATION: None, RELEASE_ANNOTATION: None}
     node.merge_patch(PATH, {"metadata": {"annotations": gone}, "spec": {"taints": kept}})
     ours = {"type": CONDITION, "status": "False", "reason": "r", "message": "m"}
     node.request("PATCH", f"{PATH}/status", {"status": {"conditions": [ours]}}, content_type=STRATEGIC)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.plane import ControlPlane
-from tests.deploy.manifests import COMPONENTS, DEPLOY, Object, documents, find, kubectl, refused, render
+from tests.deploy.manifests import COMPONENTS, DEPLOY, Object, complaints, documents, find, kubectl, refused, render
 from tests.waiting import wait_until
 
 
@@ -24,6 +24,43 @@ def test_plain_files_do_without_kustomize(applied: ControlPlane) -> None:
 def test_each_component_is_taken(applied: ControlPlane, own_directory: Path, component: str) -> None:
     render(applied, own_directory, component)
     kubectl(applied, "apply", "--server-side", "--force-conflicts", "--dry-run=server", "-k", str(own_directory))
+
+
+TOGETHER = (
+    ("observe-only", "mindcluster"),
+    ("existing-redis", "mindcluster"),
+    ("existing-redis", "observe-only", "drill"),
+    ("redis-tls", "ranktable", "drill"),
+)
+
+
+@pytest.mark.parametrize("components", TOGETHER, ids="+".join)
+def test_components_that_are_used_together_are_taken_and_warned_of_by_nobody(
+    applied: ControlPlane, own_directory: Path, components: tuple[str, ...]
+) -> None:
+    """Pod Security says of a workload that its pods would violate `restricted` when it is applied."""
+    render(applied, own_directory, *components)
+    words = ("apply", "--server-side", "--force-conflicts", "--dry-run=server", "-k", str(own_directory))
+    assert "would violate" not in complaints(applied, *words)
+
+
+@pytest.mark.parametrize("components", [(), *TOGETHER], ids=lambda names: "+".join(names) or "none")
+def test_all_pods_but_the_agents_are_restricted(
+    applied: ControlPlane, own_directory: Path, tmp_path: Path, components: tuple[str, ...]
+) -> None:
+    """Created as pods, for a workload is taken whatever it says of its pods."""
+    for obj in render(applied, own_directory, *components):
+        spec = obj.get("spec", {})
+        template = spec.get("template") or spec.get("jobTemplate", {}).get("spec", {}).get("template")
+        if obj["kind"] in ("Deployment", "StatefulSet", "CronJob"):
+            assert template is not None
+            assert obj["metadata"]["namespace"] == "npuwarden-system"
+            pod = pod_of({"spec": {"template": template}}, "npuwarden-system")
+            if "volumeClaimTemplates" in spec:
+                pod["spec"]["volumes"].append({"name": "data", "emptyDir": {}})
+            path = tmp_path / "pod.json"
+            path.write_text(json.dumps(pod))
+            kubectl(applied, "create", "--dry-run=server", "-f", str(path))
 
 
 def test_restricted_pods_are_made_where_nothing_else_is_admitted(applied: ControlPlane) -> None:

@@ -2,8 +2,8 @@
 
 The calls come from scenarios of the repository, played with the real plan and steps, once as they are and once with a
 conflict as the first answer to each kind of write, so that the ways back are gone too; from steps that no scenario
-takes; from the table of watches; from the lease. That the real API server agrees is shown by tests/integration: its
-reconciler has these rights and no others.
+takes; from the table of watches; from the lease. That these are all is shown by tests/integration/test_rights_used.py:
+it compares both with what a real API server was asked by reconcilers that have these rights and no others.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ from reconciler.core.objects import Cause, Meta, Recovery, RecoverySpec, Workloa
 from reconciler.core.recovery_steps import prune
 from reconciler.core.resources import OWNERS, WATCHED
 from reconciler.core.separation_steps import keep_separations
+from reconciler.core.wishes import PAUSE, Wish
 from reconciler.kube.lease import Lease
 from reconciler.metrics import Metrics
 from shared.aio import Ticks, cancel
 from shared.model import Instant
-from shared.names import NAMESPACE
+from shared.names import CONTROL_CONFIGMAP, NAMESPACE
 from tests.deploy.manifests import DEPLOY
 
 pytestmark = pytest.mark.slow
@@ -64,8 +65,8 @@ class Right(NamedTuple):
     name: str
 
 
-def granted() -> list[Right]:
-    roles = [obj for obj in yaml.safe_load_all((DEPLOY / "rbac.yaml").read_text()) if "rules" in obj]
+def granted(file: Path = DEPLOY / "rbac.yaml") -> list[Right]:
+    roles = [obj for obj in yaml.safe_load_all(file.read_text()) if "rules" in obj]
     return [
         Right(group, resource, verb, role["metadata"].get("namespace", ANY), name)
         for role in roles
@@ -188,6 +189,7 @@ def fresh_looks() -> Iterator[Right]:
 async def needed(monkeypatch: pytest.MonkeyPatch) -> set[Right]:
     calls = [*played(monkeypatch, conflicts=False), *played(monkeypatch, conflicts=True), *unplayed()]
     calls += await of_the_lease()
+    calls.append(Call("GET", Wish(PAUSE, CONTROL_CONFIGMAP).path))  # who has paused it, told by reconciler/wishes.py
     return {need for call in calls for need in needs_of(call)} | set(watched()) | set(fresh_looks())
 
 

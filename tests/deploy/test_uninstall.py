@@ -102,14 +102,15 @@ def standing(plane: ControlPlane) -> set[str]:
 def components(applied: ControlPlane) -> Iterator[ControlPlane]:
     """The components that make objects, with what the reconciler writes for them."""
     assert standing(applied) == set()
-    for name in ("ranktable/rbac.yaml", "ranktable/admission.yaml", "drill/rights.yaml", "drill/cronjob.yaml"):
+    made = ("ranktable/rbac.yaml", "ranktable/admission.yaml", "drill/rights.yaml", "drill/cronjob.yaml")
+    for name in (*made, "evidence/rbac.yaml", "evidence/admission.yaml", "webhook/network.yaml"):
         kubectl(applied, "apply", "-f", str(DEPLOY / "components" / name))
     for name in ("npuwarden-ranktable-llm", "npuwarden-ranktable"):
         applied.api.post(TABLES, {"metadata": {"name": name, "labels": {"jobID": "llm"}}})
     for name in ("npuwarden-ranktable", "npuwarden-ranktable-v6", "others"):
         metadata = {"name": name, "labels": {"kubernetes.io/service-name": "clusterd-grpc-svc"}}
         applied.api.post(SLICES, {"metadata": metadata, "addressType": "IPv4", "endpoints": []})
-    assert len(standing(applied)) == 14
+    assert len(standing(applied)) == 18
     yield applied
     for path in (f"{TABLES}/npuwarden-ranktable", f"{SLICES}/others"):
         applied.api.delete(path)
@@ -122,6 +123,7 @@ def test_nothing_is_left_of_the_components(components: ControlPlane) -> None:
     assert standing(components) == set()
     assert api.find(MINDX) is None
     assert "ms-controllers-to-reconciler" not in kubectl(components, "get", "-A", "networkpolicies", "-o", "name")
+    assert "reconciler-to-webhooks" not in kubectl(components, "get", "-A", "networkpolicies", "-o", "name")
     assert "drill-to-api-server" not in kubectl(components, "get", "-A", "networkpolicies", "-o", "name")
     assert [one["metadata"]["name"] for one in api.get(SLICES)["items"]] == ["others"]
     assert api.find(f"{TABLES}/npuwarden-ranktable-llm") is None

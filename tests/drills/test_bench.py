@@ -161,6 +161,7 @@ REFUSED: dict[str, tuple[DrillStart, str]] = {
     "no code": (replace(ORDER, code="rm -rf /"), "is no fault code"),
     "a chip's code for the node": (replace(ORDER, chip="node"), "is a code of a chip"),
     "the node's code for a chip": (replace(ORDER, code="NW-MONITOR-BLIND"), "is a fault of the node"),
+    "silence of one chip": (replace(ORDER, code="NW-AGENT-SILENT"), "is a fault of the node"),
 }
 
 
@@ -200,3 +201,63 @@ def test_its_history_is_nobodys() -> None:
         node.look()
     after: Any = node.detector.memory(node.now).tracks
     assert after == before
+
+
+SILENT = replace(ORDER, chip="node", code="NW-AGENT-SILENT")
+
+
+def withheld(node: Node) -> bool:
+    news = bool(node.detector.drain_events())
+    return node.bench.withholds(node.detector.view(node.now), node.now, news=news)
+
+
+def silent_node() -> Node:
+    """It has said that it falls silent, and has."""
+    node = Node()
+    withheld(node)
+    node.start(SILENT)
+    assert not withheld(node), "the report that says so goes out"
+    assert node.bench.drill is not None
+    assert node.bench.drill.fault == "NW-AGENT-SILENT@node"
+    assert withheld(node)
+    assert node.bench.withholding
+    return node
+
+
+def test_a_silent_agent_shows_no_fault_and_asks_for_no_looks() -> None:
+    node = silent_node()
+    node.look(3)
+    assert withheld(node)
+    assert (node.shown(), node.bench.wants_look) == ({}, False)
+    assert "has ended" in node.bench.stop("d1")
+    assert not withheld(node)
+    assert node.bench.drill is None
+
+
+def test_a_real_fault_ends_the_silence_and_so_does_its_end() -> None:
+    node = silent_node()
+    node.codes[1] = (CODE,)
+    node.look()
+    assert not withheld(node)
+    assert (node.bench.running, node.shown()["80E18402@1"].origin) == (None, "probe")
+    node.start(replace(SILENT, drill="d2"))
+    assert (withheld(node), withheld(node)) == (False, True)
+    node.codes[1] = ()
+    node.look(3)
+    assert not withheld(node)
+
+
+def test_a_fault_that_comes_and_goes_between_two_reports_is_told() -> None:
+    node = silent_node()
+    assert not node.bench.withholds(node.detector.view(node.now), node.now, news=True)
+    assert node.bench.running is None
+
+
+def test_silence_ends_at_its_time_and_with_its_process() -> None:
+    node = silent_node()
+    kept = node.bench.running
+    assert kept is not None
+    assert Node(kept).bench.running is None, "the next process has news to tell: that it is there"
+    node.after(61)
+    assert not withheld(node)
+    assert node.bench.drill is None

@@ -9,9 +9,11 @@ from console.main import main
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["node-silent"], "a silent agent would hide real faults"),
-        (["software-fault"], "delete or kill a pod"),
-        (["redis-down"], "Redis is shared by all nodes"),
+        (["node-silent", "--expect", "taint=3s"], "such a drill has no such phase, but detect, reverted"),
+        (["node-silent", "--pod", "ml/j-0"], "--pod: node-silent is of a node"),
+        (["node-silent", "--code", "80E18402"], "--code: node-silent has none of its own"),
+        (["software-fault"], "--pod NAMESPACE/NAME names the pod"),
+        (["software-fault", "--pod", "j-0"], "--pod NAMESPACE/NAME names the pod"),
         (["chip-fault", "--ttl", "2h"], "--ttl: at most 60m"),
         (["chip-fault", "--expect", "ready=3s"], "use --effect real"),
         (["chip-fault", "--expect", "soon"], "--expect: 'soon' is no PHASE=TIME"),
@@ -22,6 +24,17 @@ def test_it_is_refused_with_the_reason(words: list[str], why: str) -> None:
     done = CliRunner().invoke(main, ["drill", "run", "--node", "n", *words])
     assert done.exit_code == 2
     assert why in done.stderr
+
+
+def test_every_kind_of_a_node_needs_its_name() -> None:
+    done = CliRunner().invoke(main, ["drill", "run", "card-lost"])
+    assert (done.exit_code, "card-lost: --node names the node" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("kind", ["software-fault", "redis-down"])
+def test_what_no_agent_does_is_no_local_drill(kind: str) -> None:
+    done = CliRunner().invoke(main, ["drill", "local", kind])
+    assert (done.exit_code, f"{kind}: no agent does this" in done.stderr) == (2, True)
 
 
 def test_a_local_drill_without_an_agent_says_where_it_looked() -> None:

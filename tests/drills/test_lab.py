@@ -1,11 +1,7 @@
 """Drills on the whole warden over simulated hosts and a simulated cluster: each kind, its report, and what is left."""
 
-import asyncio
 import json
-import os
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,48 +11,9 @@ from console.lab.demo import everything_ready
 from console.lab.rig import LabRig, lab_rig
 from console.lab.watching import until
 from console.lab.workloads import instance
-from shared.names import DRILL_ANNOTATION, TAINT_KEY, report_key
-from shared.wire import decode_report
+from tests.drills.lab import NODE, annotation, command, drill, pods, shown_faults, tainted
 
 pytestmark = [pytest.mark.slow, pytest.mark.redis, pytest.mark.timeout(240)]
-
-NPU_WARDEN = str(Path(sys.executable).with_name("npu-warden"))
-NODE = "node-0"
-
-
-async def command(rig: LabRig, *args: str) -> asyncio.subprocess.Process:
-    env = {**os.environ, "KUBECONFIG": str(rig.kubeconfig), "NPUWARDEN_URL": rig.reconciler}
-    pipe = asyncio.subprocess.PIPE
-    return await asyncio.create_subprocess_exec(NPU_WARDEN, "drill", *args, env=env, stdout=pipe, stderr=pipe)
-
-
-async def drill(rig: LabRig, *args: str, node: str = NODE) -> tuple[int, Any, str]:
-    """Exit code, the report, and what was said beside it."""
-    process = await command(rig, "run", *args, "--node", node, "--format", "json")
-    out, err = await process.communicate()
-    assert out, err.decode()
-    return process.returncode or 0, json.loads(out), err.decode()
-
-
-async def shown_faults(rig: LabRig, node: str = NODE) -> set[str]:
-    raw = await rig.redis.get(report_key(node))
-    assert isinstance(raw, bytes)
-    return {fault.id for fault in decode_report(raw, node=node).faults}
-
-
-def annotation(rig: LabRig, node: str = NODE) -> str | None:
-    (found,) = [one for one in rig.cluster.store.objects("nodes") if one["metadata"]["name"] == node]
-    return (found["metadata"].get("annotations") or {}).get(DRILL_ANNOTATION)
-
-
-def tainted(rig: LabRig, node: str = NODE) -> bool:
-    (found,) = [one for one in rig.cluster.store.objects("nodes") if one["metadata"]["name"] == node]
-    return any(taint["key"] == TAINT_KEY for taint in (found.get("spec") or {}).get("taints") or ())
-
-
-def pods(rig: LabRig) -> dict[str, str]:
-    return {pod["metadata"]["uid"]: instance(pod) for pod in rig.cluster.store.objects("pods")}
-
 
 SHADOWS = {
     "chip-fault": "80E18402@0",
@@ -92,11 +49,13 @@ async def test_a_real_drill_restarts_the_instance_and_the_node_is_given_back(tmp
         before = pods(rig)
         victim = next(pod for pod in rig.cluster.store.objects("pods") if instance(pod) == "mindie/prefill-0")
         home, chip = victim["spec"]["nodeName"], str(chips_of(victim)[0])
-        goals = "detect=20s,taint=30s,delete=60s,ready=90s"
+        code, report, _ = await drill(rig, "chip-fault", "--chip", chip, "--effect", "real", node=home)
+        assert (code, "is the last Ready instance of" in report["why"]) == (1, True), report
+        goals = "detect=60s,taint=90s,delete=2m,ready=3m"
         code, report, err = await drill(
-            rig, "chip-fault", "--chip", chip, "--effect", "real", "--expect", goals, node=home
+            rig, "chip-fault", "--chip", chip, "--effect", "real", "--force", "--expect", goals, node=home
         )
-        assert (code, report["ok"]) == (0, True), (report, err)
+        assert (code, report["ok"]) == (0, True), json.dumps(report) + err
         assert [one["phase"] for one in report["phases"]] == ["detect", "taint", "delete", "ready", "reverted"]
         assert report["recoveries"]
         gone_pods = {before[uid] for uid in before.keys() - pods(rig).keys()}

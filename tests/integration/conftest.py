@@ -14,6 +14,18 @@ from tests.process import Process
 from tests.redis_server import RedisServer
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What looks back at all tests of this directory comes last of them."""
+    mine = [item for item in items if item.path.parent == Path(__file__).parent]
+    last = [item for item in mine if item.path.name == "test_rights_used.py"]
+    for item in last:
+        items.remove(item)
+    if last:
+        others = [item for item in mine if item not in last]
+        place = items.index(others[-1]) + 1 if others else len(items)
+        items[place:place] = last
+
+
 @pytest.fixture(scope="package")
 def reconciler_kubeconfig(control_plane: ControlPlane) -> Path:
     """With a token of the service account of deploy/rbac.yaml: its rights and no others."""

@@ -198,6 +198,32 @@ def observe(policy: Path, only: str) -> None:
     policy.write_text(f"observe_only = {only}\n")
 
 
+def hold_down(policy: Path, seconds: str) -> None:
+    policy.write_text(f"[isolate]\nhold_down_s = {seconds}\n")
+
+
+async def test_a_replica_that_begins_with_a_bad_policy_observes_and_is_not_ready_until_it_is_mended(
+    config: ReconcilerConfig, policy: Path, store: Store, redis_server: RedisServer
+) -> None:
+    hold_down(policy, "'long'")
+    store.load(node("a"))
+    async with agents(redis_server) as say, serving(config) as ask:
+        await say("a", 1, FAULT)
+        await eventually("it has planned", lambda: (newest := ask.service.newest()) and newest[1].holds)
+        status, why = await ask.get("/readyz")
+        assert (status, why["title"]) == (503, "No policy")
+        assert all(word in why["detail"] for word in ("policy.toml: line 2", "hold_down_s", "nothing is done"))
+        warden = (await ask.get("/v1/warden"))[1]
+        assert warden["observe_only"] is True
+        assert "npuwarden_reconciler_policy_refused 1.0" in (await ask.get("/metrics"))[1]
+        held = store.get("nodes", "", "a")
+        assert held is not None
+        assert not held["spec"].get("taints")
+        hold_down(policy, "60")
+        await eventually("it acts", lambda: ask.service.mirror.world.memory.tainted_since)
+        assert (await ask.get("/readyz"))[0] == 200
+
+
 async def test_observe_only_writes_nothing_and_a_policy_change_acts_at_once(
     config: ReconcilerConfig,
     policy: Path,

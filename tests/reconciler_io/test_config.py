@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from reconciler.config import PolicyFile, load_config
-from shared.config import ConfigError
+from reconciler.core.policy import Policy
+from shared.config import ConfigError, load_toml
 from shared.redis_url import RedisSettings
 
 WHOLE = """
@@ -105,12 +106,55 @@ def test_a_changed_policy_is_taken_and_a_bad_one_refused(tmp_path: Path, caplog:
     assert file.policy.observe_only
 
 
-def test_a_bad_policy_at_the_start_is_an_error(tmp_path: Path) -> None:
+def test_a_bad_policy_at_the_start_is_only_observed_until_it_is_mended(tmp_path: Path) -> None:
     path = write(tmp_path / "policy.toml", "observe = true\n")
-    with pytest.raises(ConfigError, match="observe"):
-        PolicyFile(str(path))
-    with pytest.raises(ConfigError, match=r"absent\.toml"):
-        PolicyFile(str(tmp_path / "absent.toml"))
+    for name, why in ((path, "observe"), (tmp_path / "absent.toml", "absent")):
+        file = PolicyFile(str(name))
+        assert file.policy == Policy(observe_only=True)
+        assert not file.known
+        assert why in str(file.error)
+        assert "nothing is done until it is mended" in str(file.error)
+    file = PolicyFile(str(path))
+    write(path, "still = 'bad'\n")
+    assert file.reload() is False
+    assert file.policy.observe_only
+    write(path, "[isolate]\nhold_down_s = 3\n")
+    assert file.reload() is True
+    assert (file.policy.observe_only, file.known, file.error) == (False, True, None)
+    write(path, "bad\n")
+    assert file.reload() is False
+    assert file.policy.isolate.hold_down_s == 3
+    assert "the one before stays in force" in str(file.error)
+    assert PolicyFile(None).known
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "key"),
+    [
+        ("# ours\n[isolate]\nhold_down_s = 'long'\n", 3, "hold_down_s"),
+        ("[isolate]\nscope = 'node'\nhold_dwn_s = 5\n", 3, "hold_dwn_s"),
+        ("isolate.hold_down_s = -1\n", 1, "hold_down_s"),
+        ("isolate = {scope = 'node', hold_down_s = -1}\n", 1, "hold_down_s"),
+        (
+            "[levels.RestartNPU]\ntaint = 'none'\nreschedule = 'never'\n[levels.SubHealthFault]\ntaint = 'No'\n",
+            5,
+            "taint",
+        ),
+        ("[isolate]\n[levels.Worst]\ntaint = 'none'\n", 2, "Worst"),
+        ("[reschedule]\n\ngrace_over_time_s = 1\n", 3, "grace_over_time_s"),
+        ("[breaker]\nmin_nodes = 3\nnodes = 'many'\n", 3, "breaker.nodes"),
+        ("[observe]\ncodes = [\n  'A',\n  5,\n]\n", 2, "codes"),
+        ('[observe]\ncodes = ["""\n[isolate]\nscope = 1"""]\n[isolate]\nscope = 1\n', 6, "scope"),
+        ("observe_only = 'yes'\n", 1, "observe_only"),
+        ("[detect]\n[isolate\n", 2, "line 2"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, text: str, line: int, key: str) -> None:
+    path = write(tmp_path / "policy.toml", text)
+    with pytest.raises(ConfigError) as refused:
+        load_toml(path, Policy)
+    assert f"line {line}" in str(refused.value), refused.value
+    assert key in str(refused.value)
 
 
 def test_a_refused_policy_is_told_until_a_good_one_comes(tmp_path: Path) -> None:

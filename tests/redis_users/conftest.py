@@ -25,14 +25,18 @@ def printed(*options: str) -> Secrets:
 
 
 class Server:
-    """Started by the manifest's own script and configuration, below `directory` instead of /, on a free port."""
+    """Started by the manifest's own script and configuration, below `directory` instead of /, on a free port.
 
-    def __init__(self, directory: Path, secrets: Secrets) -> None:
+    other_files: of its ConfigMap, in place of the manifest's.
+    """
+
+    def __init__(self, directory: Path, secrets: Secrets, **other_files: str) -> None:
         self.directory, self.secrets = directory, secrets
         for name in ("data", "etc", "users"):
             (directory / name).mkdir()
         (self.port,) = free_ports(1)
-        for name, text in find(documents(), "ConfigMap", "npuwarden-redis")["data"].items():
+        files = find(documents(), "ConfigMap", "npuwarden-redis")["data"] | other_files
+        for name, text in files.items():
             (directory / "etc" / name).write_text(self._here(text))
         (directory / "users" / "users.acl").write_text(secrets["npuwarden-redis-users"]["users.acl"])
         for user in ("admin", "agent", "reconciler"):
@@ -41,7 +45,12 @@ class Server:
         self._process = Process("redis", ["sh", str(directory / "etc" / "start.sh")], directory / "redis.log")
 
     def _here(self, text: str) -> str:
-        for place, name in (("/data", "data"), ("/etc/redis-users", "users"), ("/etc/redis/", "etc/")):
+        for place, name in (
+            ("/data", "data"),
+            ("/etc/redis-users", "users"),
+            ("/etc/redis-tls", "tls"),
+            ("/etc/redis/", "etc/"),
+        ):
             text = text.replace(place, str(self.directory / name) + ("/" if place.endswith("/") else ""))
         return text.replace("port 6379", f"port {self.port}\nbind 127.0.0.1")
 

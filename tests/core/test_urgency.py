@@ -1,0 +1,31 @@
+"""What a plan begins first when it cannot do all at once."""
+
+from __future__ import annotations
+
+from reconciler.core.actions import Action
+from reconciler.core.urgency import in_order
+from tests.core.build import job_with_pods, node
+from tests.core.worlds import a_fault, decide, hear, report, world_of
+
+
+def named(actions: list[Action]) -> list[str]:
+    return [type(action).__name__ for action in actions]
+
+
+def test_taints_and_recoveries_take_turns_and_what_only_tells_is_last() -> None:
+    names = [f"node-{number}" for number in range(3)]
+    world = world_of([*map(node, names), *(obj for name in names for obj in job_with_pods(f"job-{name}", (name,)))])
+    hear(world, *(report(name, a_fault()) for name in names))
+    actions = decide(world).actions
+    ordered = in_order(actions)
+    assert sorted(map(repr, ordered)) == sorted(map(repr, actions)), "none is lost, none is added"
+    assert named(ordered)[:3] == ["WriteLedger", "Isolate", "OpenRecovery"]
+    assert named(ordered)[3:7] == ["Isolate", "OpenRecovery", "Isolate", "OpenRecovery"]
+    assert set(named(ordered)[7:]) <= {"SetCondition", "KeepOffered", "KeepRecord"}
+
+
+def test_without_recoveries_the_taints_keep_their_order() -> None:
+    world = world_of(map(node, "abc"))
+    hear(world, *(report(name, a_fault()) for name in "abc"))
+    taints = [action.key for action in in_order(decide(world).actions) if type(action).__name__ == "Isolate"]
+    assert taints == ["Node/a", "Node/b", "Node/c"]
