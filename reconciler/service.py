@@ -28,7 +28,7 @@ from reconciler.executor import REQUEST_TIMEOUT_S, Executor
 from reconciler.identity import identity
 from reconciler.inbox import BadMessage, Inbox
 from reconciler.kube.client import KubeClient, connected
-from reconciler.kube.lease import Lease
+from reconciler.kube.lease import GIVE_WAY_S, Lease
 from reconciler.kube.watch import ResourceWatch
 from reconciler.metrics import Metrics
 from reconciler.mirror import Mirror
@@ -72,6 +72,8 @@ class Service:
             self.ticks,
             namespace=config.kube.namespace,
             succeeds=me.succeeds,
+            reluctant=lambda: not policy.known,
+            give_way_s=GIVE_WAY_S,
             request_timeout_s=REQUEST_TIMEOUT_S,
         )
         self.inbox: Inbox | None = None

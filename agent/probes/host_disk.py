@@ -14,6 +14,7 @@ from agent.config import AgentConfig
 from agent.detect.readings import NodeFinding
 from agent.own_thread import OwnThread
 from agent.probe import CannotLook, Observation, Sensors
+from agent.sensors.reach import why_not
 
 
 class HostDisk:
@@ -29,7 +30,7 @@ class HostDisk:
         try:
             seen = await self._thread.run(lambda: {str(place): look_at(place) for place in self._places})
         except OSError as exc:
-            raise CannotLook(f"{exc.filename}: {exc.strerror or exc}") from exc
+            raise CannotLook(why_not(exc)) from exc
         return Observation(node=judge(seen, self._used_pct))
 
 

@@ -16,6 +16,7 @@ from agent.evidence import Streak
 from agent.limits import Kubelet as KubeletLimits
 from agent.own_thread import OwnThread
 from agent.probe import CannotLook, Observation, Sensors
+from agent.sensors.reach import may_be_directory
 
 CODE = "NW-KUBELET"
 MAX_TEXT = 120
@@ -73,6 +74,6 @@ def runs(procfs: Path) -> bool:
 
 
 def make(config: AgentConfig, sensors: Sensors) -> Kubelet | None:
-    if not Path(config.paths.kubelet_dir).is_dir():
+    if not may_be_directory(Path(config.paths.kubelet_dir)):
         return None
     return Kubelet(config.poll.host_s, Path(config.paths.procfs), config.probes.kubelet)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from agent.config import AgentConfig
 from agent.probe import CannotLook, Observation, PodSource, Sensors
+from agent.sensors.reach import may_be_directory
 
 
 class PodDevices:
@@ -24,6 +25,6 @@ class PodDevices:
 
 
 def make(config: AgentConfig, sensors: Sensors) -> PodDevices | None:
-    if sensors.pods is None or not Path(config.paths.kubelet_dir).is_dir():
+    if sensors.pods is None or not may_be_directory(Path(config.paths.kubelet_dir)):
         return None
     return PodDevices(config.poll.host_s, sensors.pods)

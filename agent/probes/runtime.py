@@ -18,6 +18,7 @@ from agent.evidence import Streak
 from agent.limits import Runtime as RuntimeLimits
 from agent.probe import CannotLook, Observation, Sensors
 from agent.sensors.cri import Silent, hear
+from agent.sensors.reach import may_be_directory
 from shared.model import Instant
 
 CODE = "NW-RUNTIME"
@@ -72,6 +73,6 @@ def _exists(path: Path) -> bool:
 
 def make(config: AgentConfig, sensors: Sensors) -> Runtime | None:
     root = Path(config.paths.procfs) / "1/root"
-    if not any(_exists(root / place) for place in SOCKETS) or not Path(config.paths.kubelet_dir).is_dir():
+    if not any(_exists(root / place) for place in SOCKETS) or not may_be_directory(Path(config.paths.kubelet_dir)):
         return None
     return Runtime(config.poll.host_s, root, config.probes.runtime)

@@ -15,6 +15,7 @@ from agent.evidence import Streak
 from agent.own_thread import OwnThread
 from agent.probe import CannotLook, Observation, Sensors
 from agent.sensors.holders import Holder, NotTheHost, read_holders
+from agent.sensors.reach import may_be_directory, why_not
 
 CODE = "NW-STALE-PROCESS"
 PERIOD_S = 60.0
@@ -36,8 +37,10 @@ class StaleProcess:
     async def look(self) -> Observation:
         try:
             stale = await self._thread.run(self._left_over)
-        except (NotTheHost, OSError) as exc:
+        except NotTheHost as exc:
             raise CannotLook(str(exc)) from exc
+        except OSError as exc:
+            raise CannotLook(why_not(exc)) from exc
         return Observation(chips=tuple(self._findings(stale)))
 
     def _left_over(self) -> list[Holder]:
@@ -57,7 +60,7 @@ class StaleProcess:
 
 def make(config: AgentConfig, sensors: Sensors) -> StaleProcess | None:
     pods = Path(config.paths.kubelet_dir) / "pods"
-    if not pods.is_dir():
+    if not may_be_directory(pods):
         return None
     procfs = Path(config.paths.procfs)
     return StaleProcess(sensors, lambda: read_holders(procfs), pods, looks=config.probes.stale_process.looks)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import msgspec
 
+from agent.sensors.reach import why_not
+
 log = logging.getLogger(__name__)
 
 CHECKPOINT = "device-plugins/kubelet_internal_checkpoint"
@@ -69,7 +71,7 @@ class PodDevices:
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
             if self.error is None:
                 log.warning("%s: %s; which pods hold which chips stays as it was", self._path, exc)
-            self.error = str(exc)
+            self.error = why_not(exc) if isinstance(exc, OSError) else str(exc)
             return False
         changed = pods != self.pods
         self._stamp, self.pods, self.error = stamp, pods, None

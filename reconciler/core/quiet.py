@@ -56,6 +56,7 @@ class Quiet:
         self._known: dict[str, _Known] = {}
         self._common: _Common | None = None
         self._oldest = float("inf")
+        self._unheard = False
 
     def sift(self, state: State, now: Instant) -> frozenset[str]:
         """Names of the nodes that have to be looked at; the others are quiet."""
@@ -68,6 +69,7 @@ class Quiet:
         ahead_from = now.mono - state.policy.detect.agent_silent_after_s - SOON_S
         nodes, reports, memory, oldest = state.nodes, state.heard, state.memory, float("inf")
         over: list[str] = []
+        unheard = False
         renewed: list[tuple[str, _Known]] = []
         for name, known in self._known.items():
             heard = reports.get(name)
@@ -78,7 +80,7 @@ class Quiet:
                 over.append(name)
                 continue
             if heard is None:
-                oldest = float("-inf")
+                unheard = True
                 continue
             if heard.at < heard_from:
                 over.append(name)
@@ -92,7 +94,7 @@ class Quiet:
         over += well & (memory.wanted.keys() | memory.asking.keys())
         for name in (*over, *memory.rejections, *state.separations):
             self._known.pop(name, None)
-        self._oldest = oldest
+        self._oldest, self._unheard = oldest, unheard
         return frozenset(state.nodes.keys() - self._known.keys())
 
     def verdicts(self) -> dict[str, Verdict]:
@@ -130,6 +132,8 @@ class Quiet:
 
     def ring(self, state: State, alarm: Alarm) -> None:
         """Wake when the first of those that were quiet in this round turns silent, or a hold-down would be over."""
+        if self._unheard:
+            alarm.ring(silent_since(state, None) + SOON_S)
         if self._oldest < float("inf"):
             silent_at = self._oldest + state.policy.detect.agent_silent_after_s
             alarm.ring(max(silent_since(state, None), silent_at) + SOON_S)

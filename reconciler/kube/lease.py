@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 LOOP = "lease"
 LATE_S = 30.0
 RELEASE_TIMEOUT_S = 2.0
+GIVE_WAY_S = 30.0
+"""So long a reluctant replica leaves a free lease to the others: twice the time in which they find it expired."""
 
 
 class Sender(Protocol):
@@ -34,9 +36,10 @@ class Sender(Protocol):
 class Lease:
     """`run(lead)` leads whenever the lease is ours. `valid_until`: monotonic seconds, 0 while somebody else leads.
 
-    succeeds: whether a holder is known to have ended, so that its lease is not waited out. duration_s: how long others
-    wait after the last renewal. request_timeout_s: how long one write may take; the leading scope is ended that much
-    before `valid_until`.
+    succeeds: whether a holder is known to have ended, so that its lease is not waited out. reluctant: whether any other
+    replica would lead better than this one now; it then takes a lease only that nobody has wanted for `give_way_s`.
+    duration_s: how long others wait after the last renewal. request_timeout_s: how long one write may take; the leading
+    scope is ended that much before `valid_until`.
     """
 
     def __init__(
@@ -48,6 +51,8 @@ class Lease:
         *,
         namespace: str = NAMESPACE,
         succeeds: Callable[[str], bool] = lambda _: False,
+        reluctant: Callable[[], bool] = lambda: False,
+        give_way_s: float = 0.0,
         duration_s: float = 15.0,
         renew_s: float = 5.0,
         retry_s: float = 1.0,
@@ -56,6 +61,8 @@ class Lease:
         self.holder = holder
         self.valid_until = 0.0
         self._client, self._metrics, self._ticks, self._succeeds = client, metrics, ticks, succeeds
+        self._reluctant, self._give_way_s = reluctant, give_way_s
+        self._free_since: float | None = None
         self._duration_s, self._renew_s, self._retry_s = duration_s, renew_s, retry_s
         self._request_timeout_s = request_timeout_s
         self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
@@ -104,7 +111,7 @@ class Lease:
         reply = await self._client.send(Call("GET", self._path), timeout_s=self._request_timeout_s)
         if reply.status == 404:
             self._object = self._blank
-            return await self._write("POST", self._collection)
+            return self._wanted() and await self._write("POST", self._collection)
         if not reply.ok:
             self._complain(reply)
             return False
@@ -114,15 +121,29 @@ class Lease:
         if renewal != self._renewal:
             self._renewal, self._renewal_seen_at = renewal, time.monotonic()
         silent_s = time.monotonic() - self._renewal_seen_at
-        if self.current in ("", self.holder):
-            return await self._write("PUT", self._path)
-        if self._succeeds(self.current):
-            log.warning("%s was an earlier process of this pod: its lease is taken over at once", self.current)
-            return await self._write("PUT", self._path)
-        if silent_s >= float(spec.get("leaseDurationSeconds") or self._duration_s):
+        ended = self._succeeds(self.current)
+        expired = silent_s >= float(spec.get("leaseDurationSeconds") or self._duration_s)
+        if self.current not in ("", self.holder) and not ended and not expired:
+            self._free_since = None
+            return False
+        if not self._wanted():
+            return False
+        if ended:
+            log.warning("%s was an earlier process of this pod: its lease is taken over", self.current)
+        elif self.current not in ("", self.holder):
             log.warning("%s has not renewed the lease for %.0f s: taking over", self.current, silent_s)
-            return await self._write("PUT", self._path)
-        return False
+        return await self._write("PUT", self._path)
+
+    def _wanted(self) -> bool:
+        """Whether a lease that is free is to be taken now."""
+        if not self._reluctant():
+            self._free_since = None
+            return True
+        now = time.monotonic()
+        if self._free_since is None:
+            self._free_since = now
+            log.warning("the lease is free and is left to the other replicas for %.0f s", self._give_way_s)
+        return now - self._free_since >= self._give_way_s
 
     async def _keep(self, scope: asyncio.Task[None]) -> bool:
         """Renew until the scope ends by itself (False) or the lease is lost (True)."""

@@ -153,6 +153,19 @@ def test_silence_is_noticed_at_its_moment_and_the_alarm_is_set_for_it() -> None:
     assert any("Unknown" in str(action) for action in one_round(world, known, 45.1).actions)
 
 
+def test_a_quiet_node_without_an_agent_hides_no_other_nodes_silence() -> None:
+    """A machine without NPUs runs no agent: it is never heard, and nothing is ever to be done for it."""
+    without = well("c")
+    without["metadata"]["annotations"] = {}
+    without["status"] = {"conditions": [{"type": "Ready", "status": "True"}]}
+    world = world_of([*map(well, "ab"), without])
+    hear(world, *map(report, "ab"))
+    known = Known()
+    for seconds in (0, 1):
+        assert one_round(world, known, seconds).wake_at == pytest.approx(T0.mono + 45, abs=0.01)
+    assert known.quiet.verdicts().keys() == set("abc")
+
+
 def test_reports_that_cannot_be_read_any_more_are_news_of_every_node() -> None:
     world, known = a_fleet()
     world.reports_ok = False

@@ -203,8 +203,13 @@ def hold_down(policy: Path, seconds: str) -> None:
 
 
 async def test_a_replica_that_begins_with_a_bad_policy_observes_and_is_not_ready_until_it_is_mended(
-    config: ReconcilerConfig, policy: Path, store: Store, redis_server: RedisServer
+    config: ReconcilerConfig,
+    policy: Path,
+    store: Store,
+    redis_server: RedisServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("reconciler.service.GIVE_WAY_S", 0.2)  # there is no other replica
     hold_down(policy, "'long'")
     store.load(node("a"))
     async with agents(redis_server) as say, serving(config) as ask:

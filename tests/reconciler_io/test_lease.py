@@ -26,13 +26,25 @@ PATH = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{LEASE}"
 class Replica:
     """One contender. `leading_until`: when its leading scope ended."""
 
-    def __init__(self, client: KubeClient, name: str, namespace: str = NAMESPACE) -> None:
+    def __init__(
+        self,
+        client: KubeClient,
+        name: str,
+        namespace: str = NAMESPACE,
+        *,
+        reluctant: bool = False,
+        give_way_s: float = 0,
+    ) -> None:
+        self.reluctant = reluctant
         self.lease = Lease(
             client,
             name,
             Metrics(),
             Ticks(),
             namespace=namespace,
+            succeeds=lambda holder: holder == f"{name} before",
+            reluctant=lambda: self.reluctant,
+            give_way_s=give_way_s,
             duration_s=DURATION_S,
             renew_s=0.3,
             retry_s=0.1,
@@ -134,6 +146,38 @@ async def test_a_dead_holder_is_waited_out_on_the_own_clock(client: KubeClient, 
         lease = store.get("leases", NAMESPACE, LEASE)
         assert lease is not None
         assert lease["spec"]["leaseTransitions"] == 5
+
+
+def held_by(name: str) -> dict[str, object]:
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": LEASE, "namespace": NAMESPACE},
+        "spec": {"holderIdentity": name, "leaseDurationSeconds": 1, "leaseTransitions": 0},
+    }
+
+
+async def test_a_reluctant_replica_leaves_even_its_own_pods_lease_to_the_other(
+    client: KubeClient, second_client: KubeClient, store: Store
+) -> None:
+    store.load(held_by("first before"))
+    first, second = Replica(client, "first", reluctant=True, give_way_s=3600), Replica(second_client, "second")
+    async with running(first.run()):
+        await eventually("the first has looked", lambda: first.lease.current == "first before")
+        async with running(second.run()):
+            await eventually("the second leads", lambda: second.leads)
+            assert not first.leads
+        await eventually("the lease is free", lambda: first.lease.current == "")
+        assert not first.leads
+        first.reluctant = False
+        await eventually("it leads once it can", lambda: first.leads)
+
+
+async def test_a_lease_that_nobody_else_wants_is_taken_by_a_reluctant_replica_too(client: KubeClient) -> None:
+    replica, began = Replica(client, "first", reluctant=True, give_way_s=1.0), time.monotonic()
+    async with running(replica.run()):
+        await eventually("it leads", lambda: replica.leads)
+        assert time.monotonic() - began >= 1.0
 
 
 async def test_a_lease_that_someone_else_has_taken_ends_leading_and_is_not_released(

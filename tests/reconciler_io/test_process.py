@@ -129,7 +129,7 @@ async def test_it_dies_where_a_test_tells_it_to_and_the_next_one_goes_on(
 
 UNUSABLE = {
     "no kubeconfig": ("[kube]\nkubeconfig = 'absent.conf'\n", "absent.conf: no such file"),
-    "no policy": ("policy = 'absent.toml'\n", "absent.toml: cannot be read"),
+    "no redis file": ("[redis]\nca_file = 3\n", "ca_file"),
 }
 
 
