@@ -42,11 +42,12 @@ components() {
   for name in npuwarden-ranktable npuwarden-drill npuwarden-evidence; do
     $kubectl delete "clusterrolebinding/$name" "clusterrole/$name" --ignore-not-found
   done
-  if [ -n "$($kubectl api-resources --api-group=cert-manager.io -o name)" ]; then
+  # Asked of the group alone: `api-resources` fails as a whole where any aggregated API is away.
+  if $kubectl get --raw /apis/cert-manager.io/v1 >/dev/null 2>&1; then
     $kubectl delete clusterissuers.cert-manager.io/npuwarden-redis clusterissuers.cert-manager.io/npuwarden-self-signed --ignore-not-found
     $kubectl -n cert-manager delete certificates.cert-manager.io/npuwarden-redis-ca secret/npuwarden-redis-ca --ignore-not-found
   fi
-  kinds=$($kubectl api-resources --api-group=admissionregistration.k8s.io -o name)
+  kinds=$($kubectl get --raw /apis/admissionregistration.k8s.io/v1)
   case $kinds in
   *validatingadmissionpolicies*) # from Kubernetes 1.30 on
     for name in npuwarden-ranktable-configmaps npuwarden-drill-nodes npuwarden-evidence-configmaps; do

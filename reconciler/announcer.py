@@ -63,9 +63,10 @@ class Announcer:
         self._refused, self._held = set(fresh), set(waiting)
 
     def incidents(self, state: State, open_now: Iterable[Incident], now: Instant) -> None:
-        """The incidents of a plan: each is said when it begins and when it is over."""
+        """The incidents of a plan: each is said when it begins, when more nodes join it, and when it is over."""
         newest = {one.id: one for one in open_now}
-        begun = [one for name, one in newest.items() if name not in self._incidents]
+        known = {name: set(one.members) for name, one in self._incidents.items()}
+        begun = [one for name, one in newest.items() if not known.get(name, set()).issuperset(one.members)]
         over = [one for name, one in self._incidents.items() if name not in newest]
         for call in incident_events(state, begun, over, now):
             self.say(call)

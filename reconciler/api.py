@@ -190,7 +190,9 @@ class _Api:
 
     def _no_leader(self) -> web.Response:
         leader = self._source.leader() or "nobody"
-        return problem(503, "This replica does not lead", f"{leader} leads now; ask that replica, or try again")
+        answer = problem(503, "This replica does not lead", f"{leader} leads now; ask that replica, or try again")
+        answer.force_close()  # behind a Service the next connection may reach the leader, this one never does
+        return answer
 
     async def livez(self, _request: web.Request) -> web.Response:
         late = self._source.ticks.late()

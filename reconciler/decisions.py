@@ -1,4 +1,4 @@
-"""The decision log: what was done and what was refused, a JSON line each, appended and never rewritten.
+"""The decision log: what was done, refused, and asked for by people, a JSON line each, appended and never rewritten.
 
 Written by a thread of its own with a bounded queue: a full or hanging disk costs lines, which are counted, and never
 holds up a decision. Files are rotated by size, so that the log cannot fill the disk itself.
@@ -18,7 +18,7 @@ import msgspec
 
 from reconciler.core import clock
 from reconciler.core.actions import BOOKKEEPING, Action, Hold, Isolate, Release
-from reconciler.core.calls import Outcome
+from reconciler.core.calls import Call, Outcome
 from reconciler.metrics import Metrics
 from shared.config import ConfigError
 from shared.model import Instant
@@ -31,7 +31,7 @@ LINES_A_PLAN = 1_000
 
 
 class Decisions:
-    """`done` after each action, `held` after each plan. Without a path nothing is kept."""
+    """`done` after each action, `held` after each plan, `asked` for each wish. Without a path nothing is kept."""
 
     def __init__(self, path: Path | None, holder: str, metrics: Metrics) -> None:
         self._path, self._holder, self._metrics = path, holder, metrics
@@ -65,6 +65,12 @@ class Decisions:
         why = _why(action)
         told = {"action": type(action).__name__, "object": action.key, "done": outcome.done}
         self._write(now, told | why | _given(reason=outcome.reason, message=outcome.message))
+
+    def asked(self, told: Call, now: Instant) -> None:
+        """A person's wish, or its end, as the Event says it: what, of which object, who and why."""
+        about = told.body["involvedObject"]
+        line = {"asked": told.body["reason"], "object": f"{about['kind']}/{about['name']}"}
+        self._write(now, line | _given(message=told.body["message"]))
 
     def held(self, holds: Sequence[Hold], now: Instant) -> None:
         """The refusals of the newest plan: a line when one begins, and one when it ends."""

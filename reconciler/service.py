@@ -147,7 +147,7 @@ class Service:
         inbox = Inbox(self._config.redis, self._known_nodes, self.mirror.accept, self.metrics, self.ticks)
         announcer = Announcer(self._client, self.metrics, self.ticks)
 
-        wishes = Wishes(self._client, announcer.say, self.ticks)
+        wishes = Wishes(self._client, announcer.say, lambda told: self.decisions.asked(told, aio.now()), self.ticks)
         hub = Hub()
         webhook = Webhook(lambda: self.mirror.world.policy.webhook, self.holder, self.metrics, self.ticks)
 
@@ -157,7 +157,7 @@ class Service:
                 announcer.refused(newest[0], holds, now)
                 announcer.incidents(newest[0], newest[1].incidents, now)
                 wishes.planned(newest[0])
-                webhook.planned(newest[0], holds, now)
+                webhook.planned(newest[0], holds, newest[1].incidents, now)
                 self.counting.planned(*newest)
                 hub.take(newest[1].tables, wanted=serves(newest[0]) and bool(newest[0].services))
 

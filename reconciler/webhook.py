@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import msgspec
 
-from reconciler.core.actions import Hold
+from reconciler.core.actions import Hold, Incident
 from reconciler.core.notices import Notice, NoticeBook
 from reconciler.core.policy import Webhooks
 from reconciler.core.state import State
@@ -72,7 +72,7 @@ class Webhook:
         self._receivers: dict[str, _Receiver] = {}
         self._woken = asyncio.Event()
 
-    def planned(self, state: State, holds: Sequence[Hold], now: Instant) -> None:
+    def planned(self, state: State, holds: Sequence[Hold], incidents: Sequence[Incident], now: Instant) -> None:
         """Queue what this plan and its state have that is new. Never blocks, never raises."""
         settings = self._settings()
         if not settings.urls:
@@ -80,7 +80,7 @@ class Webhook:
             return
         self._book = self._book or NoticeBook()
         try:
-            found = self._book.look(state, holds, now)
+            found = self._book.look(state, holds, incidents, now)
         except Exception:
             log.exception("no notices of this plan: a bug; what was decided is carried out")
             return

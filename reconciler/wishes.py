@@ -1,4 +1,4 @@
-"""Tells of people's wishes: looks at the object that carries one, to see who wrote it, and says it as an Event."""
+"""Tells of people's wishes: looks at the object that carries one, to see who wrote it, says it and notes it."""
 
 from __future__ import annotations
 
@@ -28,23 +28,22 @@ class Sender(Protocol):
 
 
 class Wishes:
-    """`planned` after each plan, one task runs `run` while this replica leads.
+    """`planned` after each plan, one task runs `run` while this replica leads. note: given each Event, written or not.
 
     What stood before this replica led was told by the one before it; only a pause is told by each.
     """
 
-    def __init__(self, client: Sender, say: Callable[[Call], None], ticks: Ticks) -> None:
-        self._client, self._say, self._ticks = client, say, ticks
+    def __init__(self, client: Sender, say: Callable[[Call], None], note: Callable[[Call], None], ticks: Ticks) -> None:
+        self._client, self._say, self._note, self._ticks = client, say, note, ticks
+        self._silent = False
         self._known: dict[tuple[str, str], Wish] | None = None
         self._changed: asyncio.Queue[tuple[Wish, bool]] = asyncio.Queue(WAITING)
 
     def planned(self, state: State) -> None:
-        """Never blocks. Under observe_only nothing is written to the cluster, not even this."""
+        """Never blocks. Under observe_only nothing is written to the cluster, not even this: it is only noted."""
         newest = wishes_of(state)
         before = {key: wish for key, wish in newest.items() if key[0] != PAUSE} if self._known is None else self._known
-        self._known = newest
-        if state.policy.observe_only:
-            return
+        self._known, self._silent = newest, state.policy.observe_only
         changes = [(wish, True) for key, wish in newest.items() if before.get(key) != wish]
         changes += [(wish, False) for key, wish in before.items() if key not in newest]
         for change in changes[: WAITING - self._changed.qsize()]:
@@ -71,4 +70,6 @@ class Wishes:
             return  # the node is gone, and its wish with it
         told = wish_event(wish, reply.body if reply.ok else {}, stands=stands, now=aio.now())
         log.info("%s %s: %s", wish.what, wish.name, told.body["message"])
-        self._say(told)
+        self._note(told)
+        if not self._silent:
+            self._say(told)

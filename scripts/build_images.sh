@@ -3,7 +3,7 @@
 #   build_images.sh docker.io/library/python:3.12-slim-bookworm@sha256:... [REGISTRY/PREFIX]
 set -eu
 base=${1:-}
-prefix=${2:-npu-warden}
+prefix=${2:-localhost/npu-warden}
 case $base in
 *@sha256:*) ;;
 *)

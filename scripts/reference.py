@@ -51,7 +51,7 @@ JSON_OF = {
     "release": "`node`, `release` (the reason), `before` (why it was isolated by hand, or null)",
     "pause": "`paused` (the reason), `until`, `before`",
     "resume": "`paused` (null), `before`",
-    "drill list": "a list of the items of `GET /v1/drills`",
+    "drill list": "`items` of `GET /v1/drills`, all pages",
     "drill stop": "`node`, `drill` (its name, or null)",
     "redis-acl nodes": "`set`, `removed` (names), `unsaved` (why the server keeps them in memory only, or null)",
     "test": "a line for each file: `path`, `name`, `ok`, `failures`, or `path`, `error`",

@@ -119,7 +119,7 @@ class FaultBook:
             if track.polls_missed < UNCONFIRMED_POLLS:
                 return
             last_seen = gone_since = track.event_at if track.start is None else track.start
-        track.listed, track.event_at, track.recover_at = False, None, None
+        track.listed, track.event_at, track.recover_at, track.again_at = False, None, None, None
         self._ended(track, now, last_seen=last_seen, gone_since=gone_since)
 
     def severity(self, code: str, severity: int) -> None:

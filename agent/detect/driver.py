@@ -42,6 +42,11 @@ class Due(msgspec.Struct, frozen=True):
     reason: Literal["confirm", "recover", "resync"]
 
 
+def heartbeat_lost(health: int | None, codes: tuple[str, ...] | None) -> bool:
+    """Whether such an answer is none about the chip, although no call failed."""
+    return health == 3 and not codes
+
+
 class DriverSide:
     """Owns the chips; what they show goes into `book`."""
 
@@ -124,7 +129,7 @@ class DriverSide:
             chip.cannot_read(one.why or "its calls do not return", now.wall)
         elif one.error in LOST_ERRORS:
             self._missing(chip, one.why or f"the driver answers {one.error}", now)
-        elif answers and one.health == 3 and not one.codes:
+        elif answers and heartbeat_lost(one.health, one.codes):
             self._missing(chip, COMM_LOST, now)
         elif answers and one.codes is not None:
             self.good_reading(chip, one.codes, one.health, now, poll=True)
@@ -218,11 +223,12 @@ class DriverSide:
             self._book.heard(event.phy, code, now, once=event.assertion == "once")
 
     def answer(self, phy: int, codes: tuple[str, ...] | None, health: int | None, now: Instant) -> None:
-        """The answer to a Due. `codes` None: none could be had, the recover events that waited are dropped."""
+        """The answer to a Due. `codes` None: none could be had, the recover events that waited are dropped. The same
+        for the empty list of a chip whose heartbeat is lost: it would end every fault the chip has."""
         chip = self._chips.get(phy)
         if chip is None:
             return
-        if codes is not None:
+        if codes is not None and not heartbeat_lost(health, codes):
             self.good_reading(chip, codes, health, now, poll=False)
         for track in self._book.of(phy):
             track.confirm = False

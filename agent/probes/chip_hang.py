@@ -50,6 +50,7 @@ class ChipHang:
         self._watch = watch(limits)
         self._rounds = Rounds()
         self._thread = OwnThread("/proc")
+        self._unseen: frozenset[int] = frozenset()
 
     async def look(self) -> Observation:
         chips, unknown = await measured(self._gauges, "work")
@@ -66,7 +67,16 @@ class ChipHang:
             if hangs is not None:
                 findings.append(ChipFinding(phy, CODE, hangs, self._evidence(phy, work) if hangs else {}))
         self._watch.keep({one.chip.phy for one in chips})
-        return Observation(chips=tuple(findings), partly=partly([*([unknown] if unknown else []), *reasons(failed)]))
+        strangers = self._strangers_again({pid: phy for phy, held in pids.items() for pid in held if pid not in times})
+        troubles = [*([unknown] if unknown else []), *strangers, *reasons(failed)]
+        return Observation(chips=tuple(findings), partly=partly(troubles))
+
+    def _strangers_again(self, unseen: Mapping[int, int]) -> list[str]:
+        """Processes that were not there in the look before either, and so have not just ended: the driver's numbers
+        are not the host's, and a hang of their chips would never be seen."""
+        again = [(pid, phy) for pid, phy in unseen.items() if pid in self._unseen]
+        self._unseen = frozenset(unseen)
+        return [f"chip {phy}: process {pid}, which holds it, is not in the host's /proc" for pid, phy in again]
 
     def _rests(self, one: Measured) -> bool:
         aicore = percent(one.words(AICORE))

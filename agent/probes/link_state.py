@@ -46,7 +46,10 @@ class LinkState:
                 self._answered[phy] = mono
             return link
 
-        links, unasked = await self.rounds.ask(chips_with_ports(self._sensors), ask)
+        chips = chips_with_ports(self._sensors)
+        # a chip that comes back after an hour was not looked at too slowly
+        self._answered = {phy: at for phy, at in self._answered.items() if phy in chips}
+        links, unasked = await self.rounds.ask(chips, ask)
         unknown = (LinkReading(phy, None, why) for phy, why in unasked.items())
         return Observation(
             links=(*links.values(), *unknown), partly=too_slow(gaps.values(), self._promise_s, self._hccn)

@@ -33,7 +33,8 @@ class RoceLinks:
         chips = sorted(self._sensors.chips.enumeration.chips)
         seen, failed = await self._rounds.ask(chips, self._ask)
         self._with_roce |= {phy for phy, ports in seen.items() if ports.up or ports.down}
-        links = [LinkReading(phy, bool(ports.up)) for phy, ports in seen.items() if ports.up or ports.down]
+        # whose last cable was taken out by switching its ports off is not down any more, and somebody must say so
+        links = [LinkReading(phy, bool(p.up) or not p.down) for phy, p in seen.items() if p != RocePorts()]
         links += [LinkReading(phy, None, why) for phy, why in failed.items() if phy in self._with_roce]
         findings: list[ChipFinding] = []
         for phy, ports in seen.items():

@@ -174,8 +174,10 @@ def name_field(raw: bytes | None) -> dict[str, Any]:
 
 
 def die_field(raw: bytes | None) -> dict[str, Any]:
-    """struct dcmi_die_id: five words."""
-    return {} if raw is None else {"die": "-".join(f"{u32(raw, 4 * part):08X}" for part in range(5))}
+    """struct dcmi_die_id: five words. Nothing but zeros is a die that could not be read: it would tell no two chips
+    apart, and a chip from itself."""
+    words = [] if raw is None else [u32(raw, 4 * part) for part in range(5)]
+    return {"die": "-".join(f"{word:08X}" for word in words)} if any(words) else {}
 
 
 class V1:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import struct
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -64,6 +65,7 @@ class EventStream:
         self._on_events, self._on_gap = on_events, on_gap
         self._init_timeout_s = init_timeout_s
         self._phy_of: dict[int, int] = {}
+        self._made_anew_for: dict[int, float] = {}
         self._child: Child | None = None
         self._survivor: Child | None = None
 
@@ -72,9 +74,17 @@ class EventStream:
         return self.state == "subscribed"
 
     def follow(self, phys: frozenset[int]) -> None:
-        """The chips that are enumerated now: a subscription made before one of them came back cannot speak of it."""
-        if self.subscribed and self._child is not None and not phys <= set(self._phy_of.values()):
-            log.info("chips have come back; the event subscription is made anew")
+        """The chips that are enumerated now: a subscription made before one of them came back cannot speak of it. One
+        that the new subscription does not name either is left to polling for a while: the others need their events."""
+        now, missing = time.monotonic(), phys - set(self._phy_of.values())
+        tried = self._made_anew_for
+        self._made_anew_for = {
+            phy: at for phy, at in tried.items() if phy in missing and now - at < UNSUPPORTED_RETRY_S
+        }
+        back = missing - self._made_anew_for.keys()
+        if self.subscribed and self._child is not None and back:
+            log.info("chips %s have come back; the event subscription is made anew", ", ".join(map(str, sorted(back))))
+            self._made_anew_for |= dict.fromkeys(back, now)
             self._child.kill()
 
     async def run(self) -> None:

@@ -20,10 +20,11 @@ FLITS = ("tx_busi_flit_num", "rx_busi_flit_num")
 
 
 class RocePorts(msgspec.Struct, frozen=True):
-    """The RoCE ports of a chip that are wired, as `die/port`."""
+    """The RoCE ports of a chip as `die/port`. off: without a link and switched off, so nothing is wired to them."""
 
     up: tuple[str, ...] = ()
     down: tuple[str, ...] = ()
+    off: tuple[str, ...] = ()
 
 
 class Hccn950:
@@ -33,16 +34,18 @@ class Hccn950:
         self._hccn = hccn
 
     async def roce_ports(self, logic: int) -> RocePorts:
-        """A port without a link that is switched off has no cable, and is left out."""
-        up, down = [], []
+        """Only a port without a link is asked whether it is switched on."""
+        up: list[str] = []
+        down: list[str] = []
+        off: list[str] = []
         for port in await self._ports(logic, ROCE, urgent=True):
             if port.up is None:
                 raise ToolError(f"hccn_tool does not know the link of port {name(port)}")
             if port.up:
                 up.append(name(port))
-            elif await self._enabled(logic, port):
-                down.append(name(port))
-        return RocePorts(tuple(up), tuple(down))
+            else:
+                (down if await self._enabled(logic, port) else off).append(name(port))
+        return RocePorts(tuple(up), tuple(down), tuple(off))
 
     async def link_downs(self, logic: int) -> tuple[Down, ...]:
         """The history of the RoCE port that went down most often: one switch that starts anew is no flapping. The tool

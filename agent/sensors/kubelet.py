@@ -64,6 +64,7 @@ class PodDevices:
             stat = self._path.stat()
             stamp = (stat.st_mtime_ns, stat.st_size)
             if stamp == self._stamp:
+                self.error = None
                 return False
             pods = parse_checkpoint(self._path.read_bytes())
         except FileNotFoundError:

@@ -49,9 +49,9 @@ class Boards:
         """Die id and serial number. Tools that know chips of a card print the one with `-c` and the other without."""
         card = ["-i", str(chip.card)]
         if chip.chip is not None:
-            board = await self._board(*card, "-c", str(chip.chip))
-            if board.vdie is not None:
-                return _die(board.vdie), None
+            die = _die((await self._board(*card, "-c", str(chip.chip))).vdie)
+            if die is not None:
+                return die, None
         board = await self._board(*card)
         return _die(board.ddie), board.serial
 
@@ -62,5 +62,5 @@ class Boards:
 
 
 def _die(words: str | None) -> str | None:
-    """As the library's child spells it (dcmi_worker.py)."""
-    return None if words is None else "-".join(words.upper().split())
+    """As the library's child spells it, and like there nothing but zeros is none (dcmi_worker.py)."""
+    return None if words is None or not words.strip("0 ") else "-".join(words.upper().split())

@@ -11,7 +11,7 @@ _ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 
 
 def may_be_directory(path: Path) -> bool:
-    """Whether there is a directory, or something that keeps from seeing whether there is: that is for the look to tell."""
+    """Whether a directory is there, or it cannot be seen whether one is: why, is for the look to tell."""
     try:
         return stat.S_ISDIR(os.stat(path).st_mode)
     except OSError as exc:

@@ -18,6 +18,9 @@ LINKS_WITHIN_S = 5.0
 MOST_AT_ONCE = 4
 ALONE_S = 3600.0
 """So long after the tool has said that it is busy, calls are made one at a time."""
+URGENT_IN_A_ROW = 3
+"""Then another has its turn, if one waits: where looks at links last longer than their period, nothing else would
+ever be asked."""
 NEWEST_SHARE = 0.3
 """What the newest call counts in the typical time of one."""
 
@@ -50,12 +53,13 @@ class _Waiter(msgspec.Struct, eq=False):
 
 
 class Turns:
-    """Places 0, 1, ... for calls that run at once. Urgent ones first, the others in the order in which they came."""
+    """Places 0, 1, ... for calls that run at once. Urgent ones first, but not for ever; the others as they came."""
 
     def __init__(self) -> None:
         self.width = 1
         self._running: dict[int, frozenset[Hashable]] = {}
         self._waiting: list[_Waiter] = []
+        self._urgent_in_a_row = 0
 
     @property
     def running(self) -> int:
@@ -85,13 +89,17 @@ class Turns:
         self._grant()
 
     def _grant(self) -> None:
-        for waiter in sorted(self._waiting, key=lambda one: not one.urgent):  # stable: else as they came
-            if len(self._running) >= self.width:
-                return
-            cancelled = waiter.place.done()  # and has not left the queue yet
-            if cancelled or any(waiter.keys & keys for keys in self._running.values()):
-                continue
+        while len(self._running) < self.width and (waiter := self._next()) is not None:
             self._waiting.remove(waiter)
+            self._urgent_in_a_row = self._urgent_in_a_row + 1 if waiter.urgent else 0
             place = next(n for n in range(len(self._running) + 1) if n not in self._running)
             self._running[place] = waiter.keys
             waiter.place.set_result(place)
+
+    def _next(self) -> _Waiter | None:
+        urgent_first = self._urgent_in_a_row < URGENT_IN_A_ROW
+        for waiter in sorted(self._waiting, key=lambda one: one.urgent is not urgent_first):  # stable: as they came
+            cancelled = waiter.place.done()  # and has not left the queue yet
+            if not cancelled and not any(waiter.keys & keys for keys in self._running.values()):
+                return waiter
+        return None

@@ -18,7 +18,7 @@ from console.cli.drill_run import DrillRun, answer
 from console.cli.durations import Duration
 from console.cli.errors import FINDING, Unusable
 from console.cli.hands import kubeconfig_option
-from console.cli.output import ago, json_option, print_json, print_table
+from console.cli.output import ago, json_option, print_json, print_line, print_table
 from console.cli.reconciler_api import items, url_option
 from console.drill_watch import Watch
 from console.drills import FORMATS, KINDS, NODE, Kind, Report, decode, objectives, phases_of, render
@@ -129,10 +129,10 @@ def run(
 @url_option
 @json_option
 def list_(url: str, as_json: bool) -> None:
-    """List the drills that are asked for or run."""
+    """List the drills that are asked for or run, and what a shadow drill would cause."""
     rows = items(url, "/v1/drills")
     if as_json:
-        print_json(rows)
+        print_json({"items": rows, "next": None})
         return
     if not rows:
         click.echo("no drill is asked for, none runs")
@@ -143,6 +143,11 @@ def list_(url: str, as_json: bool) -> None:
         for row in rows
     ]
     print_table("", ("DRILL", "NODE", "STATE", "FAULT", "EFFECT", "LEFT", "WHY"), shown)
+    for row in rows:
+        for text in row.get("would", ()):
+            print_line(f"{row['name']} would {text}")
+        if row.get("held"):
+            print_line(f"{row['name']}: {row['held']}")
 
 
 @drill.command()

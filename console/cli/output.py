@@ -44,6 +44,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
 
 def print_line(text: str, *, bold: bool = False) -> None:
     """A line of prose; on a terminal it is wrapped to its width, what hangs over below the words of a label."""
+    text = harmless(text)
     parts = [text]
     if sys.stdout.isatty() and len(text) > (width := shutil.get_terminal_size().columns):
         label = re.match(r" *(\w+ {2,})?", text)
@@ -54,7 +55,12 @@ def print_line(text: str, *, bold: bool = False) -> None:
 
 
 def _cell(value: object) -> str:
-    return "-" if value in (None, "") else " ".join(str(value).split())
+    return "-" if value in (None, "") else harmless(" ".join(str(value).split()))
+
+
+def harmless(text: str) -> str:
+    """What a node, a person or a process has written shall not steer the terminal of whoever reads it."""
+    return "".join(ch if ch.isprintable() or ch in "\t\n" else ch.encode("unicode_escape").decode() for ch in text)
 
 
 def _styled(cell: str, padded: str) -> str:

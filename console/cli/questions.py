@@ -38,7 +38,8 @@ def status(url: str, as_json: bool) -> None:
     warden = warden_of(url)
     nodes_found, found, plan = items(url, "/v1/nodes"), items(url, "/v1/recoveries"), ask(url, "/v1/plan")
     verdicts = Counter(node["verdict"] for node in nodes_found)
-    faults_found, incidents_found = len(items(url, "/v1/faults")), items(url, "/v1/incidents")
+    faults_found, incidents_found = items(url, "/v1/faults"), items(url, "/v1/incidents")
+    drilled = sum(fault.get("origin") == "drill" for fault in faults_found)
     open_found, holds = [item for item in found if is_open(item)], open_holds(plan["holds"])
     fine = verdicts["ok"] == len(nodes_found) and not open_found and not incidents_found and not holds
     fine = fine and not troubled(warden)
@@ -48,7 +49,7 @@ def status(url: str, as_json: bool) -> None:
                 "fine": fine,
                 **warden,
                 "nodes": dict(sorted(verdicts.items())),
-                "faults": faults_found,
+                "faults": len(faults_found),
                 "recoveries": open_found,
                 "incidents": incidents_found,
                 "holds": holds,
@@ -59,7 +60,8 @@ def status(url: str, as_json: bool) -> None:
         say_warden(warden)
         shown = ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items()))
         click.echo(f"nodes       {len(nodes_found)}{f': {shown}' if shown else ''}")
-        click.echo(f"faults      {faults_found} open")
+        of_drills = f", {drilled} of them of a drill (`npu-warden drill list`)" if drilled else ""
+        print_line(f"faults      {len(faults_found)} open{of_drills}")
         click.echo(f"recoveries  {len(open_found)} open, {len(found) - len(open_found)} finished")
         if incidents_found:
             print_incidents("\nincidents", incidents_found)
@@ -69,16 +71,18 @@ def status(url: str, as_json: bool) -> None:
             print_table("\nopen recoveries", RECOVERY_COLUMNS, (recovery_row(item) for item in open_found))
         print_holds(holds)
         click.echo()
-        print_line(_summary(fine, faults_found, idle(warden)))
+        print_line(_summary(fine, len(faults_found) - drilled, drilled, idle(warden)))
     _end(fine)
 
 
-def _summary(fine: bool, faults_found: int, is_idle: bool) -> str:
+def _summary(fine: bool, real: int, drilled: int, is_idle: bool) -> str:
     if not fine:
         return "`npu-warden why SUBJECT` explains a node, pod or workload"
-    if faults_found:
+    if real:
         return "nothing is to be done: the open faults (`npu-warden faults`) are of levels that keep no work away"
-    return "nothing is wrong now, and the warden would do nothing about a fault" if is_idle else "all is well"
+    if is_idle:
+        return "nothing is wrong now, and the warden would do nothing about a fault"
+    return "nothing is broken: the open faults are a drill's" if drilled else "all is well"
 
 
 def _print_not_ok(found: list[Item]) -> None:

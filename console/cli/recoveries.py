@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from console.cli.errors import FINDING, Unusable
-from console.cli.output import json_option, print_json, print_line, print_table
+from console.cli.output import harmless, json_option, print_json, print_line, print_table
 from console.cli.reconciler_api import ask, items, url_option
 from console.cli.recovery import RECOVERY_COLUMNS, Item, is_open, recovery_row, recovery_story
 from console.cli.watching import watchable
@@ -130,12 +130,7 @@ def _print_logs(item: Item) -> None:
         if log.get("missing"):
             print_line(f"  none: {log['missing']}")
         for line in (log.get("text") or "").splitlines():
-            click.echo(f"  {_harmless(line)}")
-
-
-def _harmless(line: str) -> str:
-    """What a process has printed shall not steer somebody else's terminal."""
-    return "".join(ch if ch.isprintable() or ch == "\t" else ch.encode("unicode_escape").decode() for ch in line)
+            click.echo(f"  {harmless(line)}")
 
 
 def _end(open_ones: list[Item]) -> None:

@@ -9,7 +9,7 @@ from reconciler.core import clock, older
 from reconciler.core.holddown import hold_down_s
 from reconciler.core.judge import FIRST_MINUTE_S, judge
 from reconciler.core.known import Known
-from reconciler.core.objects import Node
+from reconciler.core.objects import Node, Recovery
 from reconciler.core.ration import MINUTE_S, deletes_of_late
 from reconciler.core.rejections import forget
 from reconciler.core.state import Wanted, World
@@ -49,7 +49,7 @@ def advance(world: World, now: Instant, known: Known | None = None) -> None:
     _since(memory.cordoned_since, cordoned, now.mono)
     _begun(memory.first_heard, dict(_open(world, now)))
     _begun(memory.ending_since, dict(_ending(world, now)))
-    _since(memory.waiting_since, set(_waiting(world)), now.mono)
+    _begun(memory.waiting_since, dict(_waiting(world, now)))
     _remember_wanted(world, nodes, now)
     quiet.keep_asking(memory, now)
     _since(memory.tainted_since, {*_tainted(world, nodes), *quiet.isolated()}, now.mono)
@@ -82,15 +82,19 @@ def _ending(world: World, now: Instant) -> Iterator[tuple[str, float]]:
                     yield target.uid, older.begun(world, older.ending_s(recovery, pod, now), now)
 
 
-def _waiting(world: World) -> Iterator[tuple[str, bool]]:
-    """(UID, bound) of pods that are not Ready, of controllers with a pod-level recovery."""
-    single = [r.spec.controller for r in world.recoveries.values() if r.open and r.spec.level == "Pod"]
-    controllers = {controller.uid for controller in single if controller is not None}
-    if controllers:
+def _waiting(world: World, now: Instant) -> Iterator[tuple[tuple[str, bool], float]]:
+    """(UID, bound) of pods that are not Ready, of controllers with a pod-level recovery, and since when as far as this
+    leader can tell."""
+    single: dict[str, list[Recovery]] = {}
+    for recovery in world.recoveries.values():
+        if recovery.open and recovery.spec.level == "Pod" and recovery.spec.controller is not None:
+            single.setdefault(recovery.spec.controller.uid, []).append(recovery)
+    if single:
         for pod in world.pods.values():
             ref = pod.metadata.controller
-            if ref is not None and ref.uid in controllers and not pod.ready:
-                yield pod.metadata.uid, bool(pod.node)
+            if ref is not None and ref.uid in single and not pod.ready:
+                age_s = min(older.waiting_s(recovery, pod, now) for recovery in single[ref.uid])
+                yield (pod.metadata.uid, bool(pod.node)), older.begun(world, age_s, now)
 
 
 def _since(table: dict[Any, float], holds: set[Any], at: float) -> None:

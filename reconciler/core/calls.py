@@ -53,7 +53,8 @@ class Reply:
 class Outcome:
     """What a step has come to.
 
-    done: the goal is reached. reason/message: why not (a word for `why`, a sentence for the log).
+    done: the goal is reached. reason/message: why not (a word for `why`, a sentence for the log); with `done`, the
+    message is what the decision log has to add.
     seen: objects the API server returned, newest last: the watch cache takes them, so that the next plan sees our own
     writes. A deleted object is `("Pod", key, uid)` in `gone`.
     """

@@ -14,7 +14,7 @@ from reconciler.core.judge import Verdict
 from reconciler.core.objects import FINISHED_PHASES, Condition, Pod, Recovery
 from reconciler.core.state import State
 from reconciler.core.triggers import Hit
-from reconciler.core.units import Index
+from reconciler.core.units import EXTERNAL, Index
 from reconciler.workloads import members
 from shared.model import Instant
 
@@ -132,7 +132,9 @@ def overdue(episode: Episode) -> Iterator[Action]:
     if entered is None:
         return
     limit = DEADLINE_S[status.phase]
-    if status.phase == "Deleting" and episode.spec.method == "grace":
+    method = episode.spec.method
+    # What an operator has not taken up yet is not ending yet.
+    if status.phase == "Deleting" and (method == "grace" or (method == f"{EXTERNAL}grace" and times.deleted)):
         limit += episode.state.policy.reschedule.grace_over_time_s
     if episode.now.wall - entered < limit:
         episode.alarm.ring(episode.now.mono + limit - (episode.now.wall - entered))

@@ -49,7 +49,8 @@ def incidents(
 
 
 def incident_events(state: State, begun: Iterable[Incident], over: Iterable[Incident], now: Instant) -> Iterator[Call]:
-    """One Event at the beginning and one at the end, on the member that is first by name. None under observe_only."""
+    """One Event for each that has begun or grown, and one at the end, on the member that is first by name. None under
+    observe_only."""
     if state.policy.observe_only:
         return
     for one, is_over in (*((one, False) for one in begun), *((one, True) for one in over)):
@@ -67,7 +68,8 @@ def told(one: Incident) -> str:
 
 
 def _domains(state: State, brakes: Brakes, began: Mapping[str, float]) -> Iterator[tuple[_What, set[str]]]:
-    """Nodes of one domain that broke one after the other, none longer than a window after the one before it."""
+    """Nodes of one domain that broke one after the other, none longer than a window after the one before it. What
+    breaks there later, while they are not given back, is part of the same: that domain is still in trouble."""
     by_domain: dict[str, list[tuple[float, str]]] = defaultdict(list)
     for name, at in began.items():
         if (domain := brakes.domain(name)) != name:
@@ -75,13 +77,19 @@ def _domains(state: State, brakes: Brakes, began: Mapping[str, float]) -> Iterat
     window_s = state.policy.common_cause.window_s
     for domain, broken in sorted(by_domain.items()):
         run: list[tuple[float, str]] = []
+        members, times = set[str](), 0
         for at, name in (*sorted(broken), (float("inf"), "")):
             if run and at - run[-1][0] > window_s:
                 if len(run) >= LEAST_MEMBERS:
-                    why = f"{len(run)} nodes of {domain} broke together: one cause is likely, look at what they share"
-                    yield ("domain", domain, why), {member for _, member in run}
+                    members |= {member for _, member in run}
+                    times += 1
                 run = []
             run.append((at, name))
+        if members:
+            often = "" if times == 1 else f" at {times} times"
+            what = f"{len(members)} nodes of {domain} broke together{often}"
+            why = f"{what}: one cause is likely, look at what they share"
+            yield ("domain", domain, why), members
 
 
 def _suspected(verdicts: Mapping[str, Verdict], brakes: Brakes) -> Iterator[tuple[_What, set[str]]]:
@@ -117,12 +125,15 @@ def _began(state: State, verdict: Verdict, now: Instant) -> float | None:
     standing = current_want(node) if node is not None else None
     want = verdict.want if verdict.want is not None else None if standing == ON_PROBATION else standing
     if want is None or want.value == MANUAL or verdict.maintenance:
-        return now.wall if verdict.storm else None
+        return _not_ready_since(state, verdict.node, now) if verdict.storm else None
     record = record_of(node) if node is not None and standing not in (None, ON_PROBATION) else None
     since = clock.parse(record.since) if record is not None else None
     if since is None:
         begun = [fault.since for fault in verdict.faults]
-        if (not_ready := state.memory.not_ready_since.get(verdict.node)) is not None:
-            begun.append(now.wall - (now.mono - not_ready))
-        since = max(0.0, min(begun, default=now.wall))
+        since = max(0.0, min([*begun, _not_ready_since(state, verdict.node, now)]))
     return min(since, now.wall)
+
+
+def _not_ready_since(state: State, name: str, now: Instant) -> float:
+    """Unix seconds; now for a node that is Ready."""
+    return now.wall - (now.mono - state.memory.not_ready_since.get(name, now.mono))

@@ -32,7 +32,7 @@ _BY_A_PERSON = {
     "label-off": "nothing: the workload does not want restarts",
     "retry-disabled": "nothing until fault-retry-times is a number above 0",
     "retries-exhausted": "nothing: look why it fails, then raise fault-retry-times or re-create the owner",
-    "backoff-limit": "nothing: raise fault-retry-times or runPolicy.backoffLimit and re-create the job",
+    "backoff-limit": "nothing: raise the limit that the message names and re-create the job",
     "list-full": "take entries of hardware that is gone out of ConfigMap npuwarden-separated",
     "ledger-unreadable": "remove the key remain-retry-times: it is written anew",
     "breaker": "the breaker closes as its window passes; look what the nodes have in common first",

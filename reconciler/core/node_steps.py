@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -114,7 +115,7 @@ def release(action: Release, now: Instant) -> Step:
         record = record_of(action.node)
         drill = record is not None and record.by == "drill"
         yield event("Node", "", meta.name, meta.uid, "NPUReleased", why, "Normal", now, drill=drill)
-    return outcome
+    return dataclasses.replace(outcome, message=why) if outcome.done and action.by_hand else outcome
 
 
 def set_condition(action: SetCondition, now: Instant) -> Step:

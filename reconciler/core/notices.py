@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import msgspec
 
 from reconciler.core import clock
-from reconciler.core.actions import Hold
+from reconciler.core.actions import Hold, Incident
 from reconciler.core.judge import few
 from reconciler.core.objects import FINISHED_PHASES, Node, Recovery
 from reconciler.core.policy import Told
@@ -40,7 +40,7 @@ class Notice(msgspec.Struct, frozen=True, omit_defaults=True):
 
     id: the same whenever it is sent again. at: RFC 3339. text: one sentence. drill: it is only practised.
     taint, reasons: of an isolation. recovery: namespace/name. took: such as `14m05s`. subjects: what a held incident
-    holds back.
+    holds back; incidents: ids of what the nodes have in common, as in /v1/incidents.
     """
 
     id: str
@@ -57,6 +57,7 @@ class Notice(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str | None = None
     took: str | None = None
     subjects: tuple[str, ...] = ()
+    incidents: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +75,9 @@ class NoticeBook:
         self._told: set[tuple[str, str]] = set()
         self._incidents: dict[str, float] = {}
 
-    def look(self, state: State, holds: Iterable[Hold], now: Instant) -> list[Notice]:
-        """What is new since the last look."""
-        found = [*self._nodes(state, now), *self._recoveries(state, now), *self._held(holds, now)]
+    def look(self, state: State, holds: Iterable[Hold], incidents: Iterable[Incident], now: Instant) -> list[Notice]:
+        """What is new since the last look. holds, incidents: of the plan that was made from this state."""
+        found = [*self._nodes(state, now), *self._recoveries(state, now), *self._held(holds, tuple(incidents), now)]
         self._first = False
         return found
 
@@ -89,9 +90,10 @@ class NoticeBook:
         for name, node in state.nodes.items():
             record, standing, known = record_of(node), current_want(node), self._isolated.get(name)
             if record is not None and standing not in (None, ON_PROBATION):
-                if known is not None and known.session == record.session:
-                    continue
                 drill = _only_a_drill(state, name, record)
+                # What is really broken since a drill has isolated the node is told as if nothing had been told.
+                if known is not None and known.session == record.session and (drill or not known.drill):
+                    continue
                 self._isolated[name] = _Isolated(record.session, drill)
                 if self._fresh(record.since, now):
                     yield _isolation(node, record, drill)
@@ -113,7 +115,7 @@ class NoticeBook:
                 yield notice
         self._told = seen
 
-    def _held(self, holds: Iterable[Hold], now: Instant) -> Iterator[Notice]:
+    def _held(self, holds: Iterable[Hold], incidents: tuple[Incident, ...], now: Instant) -> Iterator[Notice]:
         by_reason: dict[str, list[Hold]] = {}
         for hold in holds:
             if hold.reason in INCIDENTS:
@@ -122,7 +124,7 @@ class NoticeBook:
             last = self._incidents.get(reason)
             self._incidents[reason] = now.mono
             if last is None or now.mono - last > QUIET_S:
-                yield _incident(reason, held, now)
+                yield _incident(reason, held, incidents, now)
 
 
 def _given_back(record: Record | None, *, on_probation: bool) -> bool:
@@ -131,16 +133,26 @@ def _given_back(record: Record | None, *, on_probation: bool) -> bool:
 
 
 def _only_a_drill(state: State, name: str, record: Record) -> bool:
+    """By the record, which outlives the drill and its leader; a real fault that joins with less is in its reasons."""
+    if record.by != "drill":
+        return False
     heard = state.heard.get(name)
-    faults = {f"{f.level.value} {f.id}": f.origin for f in heard.report.faults} if heard is not None else {}
-    return bool(record.reasons) and all(faults.get(reason) == "drill" for reason in record.reasons)
+    real = (
+        {f"{f.level.value} {f.id}" for f in heard.report.faults if f.origin != "drill"} if heard is not None else set()
+    )
+    return real.isdisjoint(record.reasons)
+
+
+def _practised(drill: bool) -> str:
+    """Ends the id of a drill's notice: the real thing under the same isolation is another one."""
+    return "/drill" if drill else ""
 
 
 def _isolation(node: Node, record: Record, drill: bool) -> Notice:
     name, standing = node.metadata.name, current_want(node)
     assert standing is not None
     return Notice(
-        id=f"isolated/{name}/{record.session}",
+        id=f"isolated/{name}/{record.session}{_practised(drill)}",
         event="isolated",
         at=record.since,
         text=f"node {name} is isolated ({standing.value}:{standing.effect}): {'; '.join(record.reasons)}",
@@ -153,7 +165,7 @@ def _isolation(node: Node, record: Record, drill: bool) -> Notice:
 
 def _release(name: str, known: _Isolated, now: Instant) -> Notice:
     return Notice(
-        id=f"released/{name}/{known.session}",
+        id=f"released/{name}/{known.session}{_practised(known.drill)}",
         event="released",
         at=clock.rfc3339(now.wall),
         text=f"node {name} takes new work again",
@@ -192,8 +204,9 @@ def _recovery(recovery: Recovery) -> Notice | None:
     )
 
 
-def _incident(reason: str, held: list[Hold], now: Instant) -> Notice:
+def _incident(reason: str, held: list[Hold], incidents: tuple[Incident, ...], now: Instant) -> Notice:
     at = clock.rfc3339(now.wall)
+    named = tuple(one.id for one in incidents if one.held and (one.kind == "breaker") == (reason == "breaker"))
     return Notice(
         id=f"held/{reason}/{at}",
         event="held",
@@ -202,4 +215,5 @@ def _incident(reason: str, held: list[Hold], now: Instant) -> Notice:
         drill=False,
         reason=reason,
         subjects=few(sorted({hold.subject for hold in held})),
+        incidents=named,
     )

@@ -27,6 +27,21 @@ def ending_s(recovery: Recovery, pod: Pod, now: Instant) -> float:
     return 0.0 if claimed is None else max(0.0, now.wall - max(claimed, asked_at(pod, now)))
 
 
+def waiting_s(recovery: Recovery, pod: Pod, now: Instant) -> float:
+    """Seconds for which the pod of a pod-level restart has been unbound, or bound and not Ready; 0 when nobody can say.
+
+    By the API server's and the kubelet's clocks, but never from before the claim by a leader's.
+    """
+    claimed = clock.parse(recovery.status.times.claimed)
+    if not pod.node:
+        marks = [clock.parse(pod.metadata.creation_timestamp)]
+    else:
+        told = [c for c in map(pod.condition, ("PodScheduled", "Ready")) if c is not None]
+        marks = [clock.parse(condition.last_transition_time) for condition in told] or [None]
+    known = [mark for mark in (claimed, *marks) if mark is not None]
+    return max(0.0, now.wall - max(known)) if len(known) == 1 + len(marks) else 0.0
+
+
 def open_s(report: NodeReport, fault: Fault) -> float:
     """Seconds for which a fault had been open when its report was written, both by the node's clock."""
     return max(0.0, report.at - fault.since)

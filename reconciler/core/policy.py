@@ -83,6 +83,15 @@ Told = Literal["isolated", "released", "recovered", "failed", "exhausted", "over
 """What a webhook can be told."""
 
 
+def _is_http(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and port != 0 and not any(map(str.isspace, url))
+
+
 class Webhooks(_Table, frozen=True):
     """Where notices are posted, signed with the secret in a file; no urls = nowhere."""
 
@@ -91,10 +100,10 @@ class Webhooks(_Table, frozen=True):
     events: tuple[Told, ...] = get_args(Told)
 
     def __post_init__(self) -> None:
-        for url in self.urls:
-            parts = urlsplit(url)
-            if parts.scheme not in ("http", "https") or not parts.hostname:
-                raise ValueError(f"webhook.urls: {url[:80]!r} is not http://HOST... or https://HOST...")
+        for place, url in enumerate(self.urls, 1):
+            if not _is_http(url):
+                # Its text is not repeated: whoever reaches the reconciler's port can read why a policy is refused.
+                raise ValueError(f"webhook.urls: number {place} is not http://HOST[:PORT]... or https://HOST[:PORT]...")
         if self.urls and not self.secret_file.startswith("/"):
             raise ValueError(
                 "webhook.secret_file: notices are signed: name the file of the secret, by its absolute path"

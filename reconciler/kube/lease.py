@@ -54,7 +54,7 @@ class Lease:
         reluctant: Callable[[], bool] = lambda: False,
         give_way_s: float = 0.0,
         duration_s: float = 15.0,
-        renew_s: float = 5.0,
+        renew_s: float = 3.0,
         retry_s: float = 1.0,
         request_timeout_s: float = 5.0,
     ) -> None:
@@ -156,7 +156,8 @@ class Lease:
             self._ticks.tick(LOOP)
             deadline = self.valid_until - self._request_timeout_s
             left_s = deadline - time.monotonic()
-            if left_s > 0 and await self._write("PUT", self._path, timeout_s=min(self._request_timeout_s, left_s)):
+            # Half of what is left: a busy server may lose one renewal, and there is still time for another.
+            if left_s > 0 and await self._write("PUT", self._path, timeout_s=min(self._request_timeout_s, left_s / 2)):
                 pause_s = self._renew_s
                 continue
             if self.current != self.holder:

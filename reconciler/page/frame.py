@@ -15,7 +15,7 @@ import msgspec
 from reconciler import views
 from reconciler.answers import OpenFault, Warden
 from reconciler.core import drill_orders
-from reconciler.core.actions import BrakesUsed, Plan
+from reconciler.core.actions import BrakesUsed, Incident, Plan
 from reconciler.core.drill_orders import DrillRow
 from reconciler.core.objects import Node, Recovery, Times
 from reconciler.core.state import State
@@ -68,12 +68,25 @@ class HoldRow(msgspec.Struct, frozen=True):
     examples: tuple[tuple[str, str], ...]
 
 
+class IncidentRow(msgspec.Struct, frozen=True):
+    """What many nodes have in common. nodes, held: how many; examples: the first of the nodes by name."""
+
+    kind: str
+    since: str
+    why: str
+    nodes: int
+    held: int
+    examples: tuple[str, ...]
+
+
 class Now(msgspec.Struct, frozen=True):
-    """What is said once. fault_levels: all open faults, those that are too many to be listed included."""
+    """What is said once. fault_levels: all open faults but those of drills, which are counted in drill_faults; those
+    that are too many to be listed included."""
 
     warden: Warden
     brakes: BrakesUsed | None
     fault_levels: dict[str, int]
+    drill_faults: int
     open_recoveries: int
 
 
@@ -116,8 +129,9 @@ class Framer:
             now=_now(state, plan, warden),
             tables={
                 "nodes": self._nodes(state, now, {} if full else self._told),
+                "incidents": {one.id: _incident(one) for one in plan.incidents},
                 "faults": _faults(state),
-                "recoveries": _recoveries(state),
+                "recoveries": recoveries(state),
                 "drills": {f"{row.name}@{row.node}": row for row in _drills(state, now)},
                 "holds": _holds(plan),
             },
@@ -168,11 +182,13 @@ def _chip(chip: Chip, worst: Mapping[int | str, str]) -> str:
 
 
 def _now(state: State, plan: Plan, warden: Warden) -> Now:
-    levels = Counter(fault.level for heard in state.heard.values() for fault in heard.report.faults)
+    found = [fault for heard in state.heard.values() for fault in heard.report.faults]
+    levels = Counter(fault.level for fault in found if fault.origin != "drill")
     return Now(
         warden=warden,
         brakes=plan.brakes,
         fault_levels={level.value: levels[level] for level in FaultLevel if levels[level]},
+        drill_faults=len(found) - levels.total(),
         open_recoveries=sum(one.open for one in state.recoveries.values()),
     )
 
@@ -199,7 +215,8 @@ def _fault(node: str, fault: Fault) -> OpenFault:
     )
 
 
-def _recoveries(state: State) -> Table:
+def recoveries(state: State) -> Table:
+    """The open ones, and of the finished ones the newest."""
     by_age = sorted(state.recoveries.values(), key=lambda one: one.metadata.creation_timestamp or "", reverse=True)
     opened = [one for one in by_age if one.open][:MAX_OPEN]
     finished = [one for one in by_age if not one.open][:MAX_FINISHED]
@@ -223,6 +240,10 @@ def _recovery(one: Recovery) -> RecoveryRow:
         duration=status.duration,
         times=status.times,
     )
+
+
+def _incident(one: Incident) -> IncidentRow:
+    return IncidentRow(one.kind, one.since, one.why, len(one.members), len(one.held), one.members[:MAX_EXAMPLES])
 
 
 def _drills(state: State, now: Instant) -> list[DrillRow]:

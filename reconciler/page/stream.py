@@ -22,7 +22,7 @@ from reconciler import views
 from reconciler.core.actions import Plan
 from reconciler.core.state import State
 from reconciler.metrics import Metrics
-from reconciler.page.frame import Delta, Frame, Framer, delta
+from reconciler.page.frame import Delta, Frame, Framer, Table, delta, recoveries
 from shared import aio
 from shared.aio import Ticks
 from shared.openapi import STREAM
@@ -51,16 +51,20 @@ class Source(Protocol):
 
     def newest(self) -> tuple[State, Plan] | None: ...
 
+    def watched(self) -> State: ...
+
     def leader(self) -> str: ...
 
     def policy_error(self) -> str | None: ...
 
 
 class Standby(msgspec.Struct, frozen=True):
-    """Instead of a frame, on a replica that knows nothing of its own. leader: "" while nobody leads."""
+    """Instead of a frame, on a replica that hears no agent. leader: "" while nobody leads. recoveries: as the API
+    server has them, so that what is under way can be followed while nobody leads."""
 
     holder: str
     leader: str
+    recoveries: Table
 
 
 class Alive(msgspec.Struct, frozen=True):
@@ -177,7 +181,8 @@ class Stream:
         newest = self._source.newest()
         if newest is None:
             self._seen = None
-            self._show(Standby(self._source.holder, self._source.leader()), time.time())
+            rows = recoveries(self._source.watched())
+            self._show(Standby(self._source.holder, self._source.leader(), rows), time.time())
         elif self._seen is None or newest[0] is not self._seen[0]:
             began = time.monotonic()
             await self._frame(*newest)

@@ -86,11 +86,16 @@ async def listening(settings: RankTableServer, hub: Hub, metrics: Metrics) -> As
     address = f"{host or '[::]'}:{port}"
     try:
         credentials = _credentials(settings)
+    except OSError as exc:
+        raise ConfigError(f"ranktable: a file of TLS cannot be read: {exc.filename}: {exc.strerror}") from exc
+    try:
         bound = (
             server.add_insecure_port(address) if credentials is None else server.add_secure_port(address, credentials)
         )
     except (RuntimeError, OSError) as exc:
-        raise ConfigError(f"ranktable.listen: cannot listen on {settings.listen}: {exc}") from exc
+        # gRPC says the same of a port that is taken and of a certificate that is none.
+        or_tls = "" if credentials is None else f", or {settings.cert_file} and {settings.key_file} are no PEM pair"
+        raise ConfigError(f"ranktable.listen: cannot listen on {settings.listen}{or_tls}: {exc}") from exc
     await server.start()
     try:
         yield bound

@@ -109,7 +109,7 @@ def _service(
         labels = rings.metadata.labels if rings is not None else job.metadata.labels
         carried = [label for label in DEPLOY_SERVER_LABELS if label in labels]
         if len(carried) != 1:
-            left_out[job.metadata.name] = _wrongly_labelled(job.metadata.name, carried)
+            left_out[job.metadata.name] = _wrongly_labelled(job.metadata.name, carried, seen=rings is not None)
             continue
         present = pods.get(job.metadata.uid, ())
         if any(pod.metadata.uid in doomed for pod in present):
@@ -191,6 +191,9 @@ def _app(job: Owner) -> str:
     return job.metadata.labels.get("app", "")
 
 
-def _wrongly_labelled(name: str, carried: Sequence[str]) -> str:
+def _wrongly_labelled(name: str, carried: Sequence[str], *, seen: bool) -> str:
+    if not seen:
+        what = f"ConfigMap {RINGS}{name} is not there, or has no label {JOB_ID}, without which nobody sees it"
+        return f"{what}; and the job itself does not carry exactly one of {_BY_GROUP} and {_BY_SERVER}: give it one"
     stands = "both labels" if carried else "neither of the labels"
     return f"ConfigMap {RINGS}{name} carries {stands} {_BY_GROUP} and {_BY_SERVER}: give it exactly one"

@@ -140,6 +140,18 @@ async def test_what_cannot_be_read_makes_no_hang(
 
 
 @slow
+async def test_processes_that_the_host_never_shows_are_told_and_one_that_has_just_ended_is_not(
+    host: SimHost, proc: Proc, minute: Callable[[], None]
+) -> None:
+    host.hold(3, 99)
+    async with driver_of(host) as sensors:
+        await sensors.chips.poll()
+        first, second = await looks(probe_of(sensors, proc), minute, 2)
+    assert first.trouble is None
+    assert second.trouble == "chip 3: process 99, which holds it, is not in the host's /proc"
+
+
+@slow
 async def test_ports_are_asked_only_of_chips_that_are_held_and_rest(
     host: SimHost, proc: Proc, tmp_path: Path, minute: Callable[[], None]
 ) -> None:

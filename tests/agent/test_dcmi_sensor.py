@@ -17,6 +17,7 @@ from agent.sensors.child import Child
 from agent.sensors.dcmi import DcmiSensor
 from agent.sensors.pci import PciBus
 from console.lab.host import SimHost
+from console.lab.host.chip import Device
 from shared import catalog
 from shared.aio import now
 from shared.names import CODE_CARD_LOST
@@ -70,6 +71,16 @@ async def test_healthy_chips_are_read_with_their_identity(host: SimHost, library
         assert chips[3].chip.die
         assert sensor.enumeration.driver == host.state().driver
         assert not (await sensor.poll()).fresh, "the second poll uses the same child"
+
+
+async def test_a_die_of_zeros_tells_no_chips_apart(host: SimHost, library: Path) -> None:
+    def blank(device: Device) -> Device:
+        return replace(device, die=replace(device.die, v=(0, 0, 0, 0, 0))) if device.phy == 3 else device
+
+    host.change(lambda state: replace(state, devices=tuple(blank(one) for one in state.devices)))
+    async with sensor_of(host, library) as sensor:
+        chips = by_phy(await sensor.poll())
+    assert [phy for phy, chip in chips.items() if chip.chip.die is None] == [3]
 
 
 async def test_two_dies_of_a_card_are_two_chips(make_host: MakeHost) -> None:

@@ -129,6 +129,20 @@ async def test_a_chip_that_came_back_is_subscribed_to(host: SimHost, library: Pa
         assert listener.heard[0].phy == 7
 
 
+async def test_a_chip_that_no_subscription_names_costs_the_others_theirs_once(host: SimHost, library: Path) -> None:
+    async with listening(library) as listener:
+        listener.stream.follow(frozenset({*range(8), 99}))
+        await eventually("a new subscription", lambda: listener.gaps == 2 and listener.stream.subscribed, 30)
+        for _ in range(3):
+            listener.stream.follow(frozenset({*range(8), 99}))
+        host.occur(7, "80E01801")
+        await eventually("an event by the same subscription", lambda: listener.heard)
+        assert listener.gaps == 2
+        listener.stream.follow(frozenset(range(8)))
+        listener.stream.follow(frozenset({*range(8), 99}))
+        await eventually("it is tried again once it has been away", lambda: listener.gaps == 3, 30)
+
+
 async def test_children_end_with_their_parent(library: Path) -> None:
     async with listening(library):
         pid = event_child()

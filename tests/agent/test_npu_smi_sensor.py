@@ -145,13 +145,14 @@ def with_die(state: HostState, phy: int, words: tuple[int, int, int, int, int]) 
     return replace(state, devices=tuple(devices))
 
 
-async def test_where_no_die_is_printed_the_number_of_the_card_stands_for_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("vdie", ["NA", "00000000 00000000 00000000 00000000 00000000"])
+async def test_where_no_die_is_printed_the_number_of_the_card_stands_for_it(vdie: str) -> None:
     asked: list[tuple[str, ...]] = []
 
     async def ask(*args: str) -> tuple[str, ...]:
         asked.append(args)
         if "-c" in args:
-            return ("NPU ID : 1", "Chip ID : 0", "Chip Type : Ascend", "VDie ID : NA")
+            return ("NPU ID : 1", "Chip ID : 0", "Chip Type : Ascend", f"VDie ID : {vdie}")
         if len(asked) < 3:
             raise ToolError("busy")
         return ("NPU ID : 1", "Product Name : X", "Serial Number : 2106")

@@ -121,6 +121,20 @@ async def test_what_cannot_be_read_is_an_unknown_of_the_node_and_counted(
     assert not detector.view(now()).unknown
 
 
+def test_a_file_that_is_back_unchanged_is_no_trouble_any_more(path: Path, tmp_path: Path) -> None:
+    devices = PodDevices(tmp_path)
+    devices.refresh()
+    away = path.rename(path.with_name("away"))
+    path.symlink_to(path.name)  # ELOOP
+    devices.refresh()
+    errors = [devices.error]
+    away.replace(path)
+    devices.refresh()
+    errors.append(devices.error)
+    assert [error is None for error in errors] == [False, True]
+    assert devices.pods == {2: ("a",)}
+
+
 async def test_looks_at_the_same_time_are_one_after_the_other(path: Path, held: HeldChips) -> None:
     await asyncio.gather(*(held.look() for _ in range(20)))
     assert (held.pods, held.error) == ({2: ("a",)}, None)

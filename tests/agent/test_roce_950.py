@@ -57,6 +57,19 @@ async def test_a_chip_is_down_without_any_link_and_told_when_it_has_lost_some(ma
 
 
 @slow
+async def test_a_chip_whose_dead_ports_are_switched_off_is_down_no_more(make_host: MakeHost) -> None:
+    host = make_host("950", chips=1)
+    with_roce(host, 0, False, False)
+    async with driver_of(host) as sensors:
+        await polled(sensors)
+        before = await made(roce_ports, sensors).look()
+        with_roce(host, 0, False, False, unwired=[0, 1])
+        after = await made(roce_ports, sensors).look()  # the agent has been restarted meanwhile
+    assert [(link.phy, link.up) for link in before.links or ()] == [(0, False)]
+    assert [(link.phy, link.up) for link in after.links or ()] == [(0, True)]
+
+
+@slow
 async def test_a_port_that_cannot_be_read_is_unknown_where_there_was_one(make_host: MakeHost) -> None:
     host = make_host("950", chips=2)
     with_roce(host, 0, True)

@@ -74,6 +74,20 @@ async def test_one_at_a_time_urgent_ones_first_and_the_others_as_they_came() -> 
         assert made.order == ["a", "link", "b", "c"]
 
 
+async def test_urgent_ones_leave_the_others_every_fourth_turn() -> None:
+    """A tool so slow that there is always another link to ask for."""
+    async with calls(1) as made:
+        for number in range(8):
+            made.begin(f"link {number}", number, urgent=True)
+        for name in ("a", "b"):
+            made.begin(name, name)
+        await asyncio.sleep(0)
+        while made.running:
+            await made.end(next(iter(made.running)))
+    links = [f"link {number}" for number in range(8)]
+    assert made.order == [*links[:3], "a", *links[3:6], "b", *links[6:]]
+
+
 async def test_several_at_once_but_never_about_the_same_thing() -> None:
     async with calls(3) as made:
         made.begin("a", 0)

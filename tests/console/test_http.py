@@ -94,6 +94,7 @@ def test_no_leader_is_a_described_problem_everywhere(url: str, document: dict[st
         if answer[0] == 503:
             refused.add(path)
             assert "reconciler-7 leads" in answer[2]["detail"]
+            assert answer[3]["Connection"] == "close", "behind a Service another connection may reach the leader"
     assert {"/v1/nodes", "/v1/why", "/v1/plan", "/v1/coverage"} <= refused
     assert "/v1/recoveries" not in refused
 

@@ -9,6 +9,7 @@ import pytest
 
 from reconciler.core.policy import Policy
 from shared import catalog
+from shared.aio import now
 from shared.model import FaultLevel
 from shared.names import ISOLATION_ANNOTATION, OFFERED_ANNOTATION
 from tests.console.conftest import Replica, Run, add, broken
@@ -49,6 +50,25 @@ def test_a_fault_is_a_finding(command: str, run: Run, url: str, replica: Replica
     result = run(command, "--url", url)
     assert result.exit_code == 1, result.output
     assert "spare-1" in result.output
+
+
+@pytest.mark.parametrize("command", [["faults"], ["nodes"], ["why", "spare-1"]])
+def test_what_a_node_says_does_not_steer_the_terminal(command: list[str], run: Run, url: str, replica: Replica) -> None:
+    title = "\x1b]0;all is well\x07"
+    evidence = {"name": f"broken{title}"}
+    bad = msgspec.structs.replace(broken(3), id=f"X{title}@3", code=f"X{title}", evidence=evidence)
+    replica.say("spare-1", bad)
+    output = run(*command, "--url", url).output
+    assert "\x1b" not in output
+    assert "\\x1b]0;all is well" in output
+
+
+def test_the_fault_of_a_drill_is_not_counted_as_something_broken(run: Run, url: str, replica: Replica) -> None:
+    evidence = {"effect": "shadow", "until": now().wall + 300, "drill": "d-1"}
+    replica.say("spare-1", msgspec.structs.replace(broken(3), origin="drill", evidence=evidence))
+    output = run("status", "--url", url).output
+    assert "faults      1 open, 1 of them of a drill (`npu-warden drill list`)" in output
+    assert "of levels that keep no work away" not in output
 
 
 def test_faults_show_what_is_known_of_them(run: Run, url: str, replica: Replica) -> None:

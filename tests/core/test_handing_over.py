@@ -158,6 +158,19 @@ def test_what_the_operator_does_not_take_up_is_said_and_left() -> None:
     assert any("has not taken it up for" in text and "mindx-dl/infer-operator" in text for text in said)
 
 
+@pytest.mark.parametrize(("label", "overdue"), [("force", True), ("grace", False)])
+def test_pods_that_the_operator_ends_with_grace_have_their_time(label: str, overdue: bool) -> None:
+    seen = struck({"fault-scheduling": label})
+    for name in (FAULTY, "b"):
+        seen.stick(name)
+    seen.run_until(20)
+    for pod in (POD, SIBLING):
+        seen.delete(f"Pod/{pod}")
+    seen.run_until(200)
+    assert phase(seen) == "Deleting"
+    assert bool(only(seen)["status"].get("conditions")) is overdue
+
+
 def test_an_operator_that_goes_away_after_the_mark_is_replaced_and_never_joined() -> None:
     seen = struck()
     seen.merge("Deployment/mindx-dl/infer-operator", {"status": {"availableReplicas": 0}})

@@ -114,6 +114,27 @@ def test_many_nodes_that_are_not_ready_are_one_incident() -> None:
     assert [one.members for one in storm] == [("r1-0", "r1-1", "r2-0", "r2-1")]
 
 
+def test_a_domain_that_breaks_again_is_one_incident_with_the_members_of_both_times() -> None:
+    """Its id is the domain's: two of one id would hide each other from the announcer and from who asks for one."""
+    lab = cluster()
+    for at, name in ((10, "r1-0"), (11, "r1-1"), (100, "r1-2"), (101, "r1-3")):
+        lab.run_until(at)
+        lab.report(name, [BAD])
+    lab.run_until(110)
+    (one,) = found(lab)
+    assert one.members == ("r1-0", "r1-1", "r1-2", "r1-3")
+    assert (one.since, "2 times" in one.why) == ("2026-01-01T01:00:10Z", True)
+
+
+def test_a_storm_began_when_its_first_node_went_not_ready() -> None:
+    lab = cluster()
+    for name in ("r1-0", "r1-1", "r2-0", "r2-1"):
+        lab.set_ready(name, "False")
+    for at in (100, 200):
+        lab.run_until(at)
+        assert {one.since for one in found(lab)} == {"2026-01-01T01:00:10Z"}
+
+
 def test_it_is_said_once_on_a_member_and_once_when_it_is_over() -> None:
     world = world_of([node("n1"), node("n2")])
     state = world.snapshot()

@@ -53,6 +53,38 @@ def test_it_waits_for_no_delete_that_is_older() -> None:
 
 
 @pytest.mark.parametrize(
+    ("conditions", "on", "created_s", "led_s", "age_s"),
+    [
+        ({}, None, -90, 5, 90),
+        ({}, None, -900, 5, 100),
+        ({}, None, -90, 700, 0),
+        ({"PodScheduled": -40}, "b", -90, 5, 40),
+        ({"PodScheduled": -40, "Ready": -30}, "b", -90, 5, 30),
+        ({}, "b", -90, 5, 0),
+        ({"PodScheduled": 40}, "b", -90, 5, 0),
+    ],
+    ids=["not bound", "older than the claim", "seen", "bound", "was Ready", "bound, nobody says when", "clock ahead"],
+)
+def test_a_pod_level_restart_keeps_its_patience(
+    conditions: dict[str, float], on: str | None, created_s: float, led_s: float, age_s: float
+) -> None:
+    _, made = job_with_pods("j", ("a",))
+    made["spec"]["nodeName"] = on
+    made["metadata"]["creationTimestamp"] = clock.seconds(T0.wall + created_s)
+    made["status"]["conditions"] = [
+        {"type": name, "status": "False", "lastTransitionTime": clock.seconds(T0.wall + at)}
+        for name, at in conditions.items()
+    ]
+    world = world_of([made], led_s=led_s)
+    job = WorkloadRef("mindxdl.gitee.com/v1", "AscendJob", "j", "uid-j")
+    spec = RecoverySpec(job, "ml/j", "Pod", "force", Cause("Hardware"), controller=job)
+    status = RecoveryStatus(phase="Recreating", times=Times(claimed=clock.rfc3339(T0.wall - 100)))
+    world.recoveries["ml/r"] = Recovery(Meta("r", namespace="ml"), spec, status)
+    fold.advance(world, T0)
+    assert T0.mono - world.memory.waiting_since["uid-j-master-0", on is not None] == pytest.approx(age_s)
+
+
+@pytest.mark.parametrize(
     ("api_clock_s", "claimed_s", "led_s", "age_s"),
     [
         (-600, -600, 5, 600),

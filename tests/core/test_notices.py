@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from reconciler.core import clock, fold
-from reconciler.core.actions import Hold
+from reconciler.core.actions import Hold, Incident
 from reconciler.core.notices import CATCH_UP_S, QUIET_S, Notice, NoticeBook
 from reconciler.core.state import World
 from shared.model import Drill, Fault, FaultLevel, Instant, fault_id
@@ -17,9 +17,17 @@ from tests.core.worlds import T0, a_fault, after, hear, report, world_of
 REASON = "SeparateNPU 80E18402@3"
 
 
-def isolated(name: str = "a", session: str = "s1", *, ago_s: float = 0.0, effect: str = "NoSchedule") -> dict[str, Any]:
+def isolated(
+    name: str = "a",
+    session: str = "s1",
+    *,
+    ago_s: float = 0.0,
+    effect: str = "NoSchedule",
+    by: str = "warden",
+    reasons: tuple[str, ...] = (REASON,),
+) -> dict[str, Any]:
     made = node(name)
-    record = {"session": session, "since": clock.rfc3339(T0.wall - ago_s), "reasons": [REASON]}
+    record = {"session": session, "since": clock.rfc3339(T0.wall - ago_s), "by": by, "reasons": reasons}
     made["metadata"]["annotations"] = {ISOLATION_ANNOTATION: msgspec.json.encode(record).decode()}
     value = "Probation" if effect == "PreferNoSchedule" else "SeparateNPU"
     made["spec"] = {"taints": [{"key": TAINT_KEY, "value": value, "effect": effect}]}
@@ -54,10 +62,16 @@ class Story:
         self.world: World = world_of(objects or [node("a"), node("b")])
         self.book = NoticeBook()
 
-    def look(self, *objects: dict[str, Any], holds: tuple[Hold, ...] = (), at: Instant = T0) -> list[Notice]:
+    def look(
+        self,
+        *objects: dict[str, Any],
+        holds: tuple[Hold, ...] = (),
+        incidents: tuple[Incident, ...] = (),
+        at: Instant = T0,
+    ) -> list[Notice]:
         for obj in objects:
             fold.observe(self.world, obj["kind"], "set", obj)
-        return self.book.look(self.world.snapshot(), holds, at)
+        return self.book.look(self.world.snapshot(), holds, incidents, at)
 
 
 def events(found: list[Notice]) -> list[str]:
@@ -163,20 +177,36 @@ def test_a_held_incident_is_one_notice_however_many_it_holds() -> None:
     assert events(story.look(holds=held("breaker", "b"), at=after(100 + 2 * QUIET_S))) == ["held"]
 
 
+def incident(kind: str, *held: str) -> Incident:
+    return Incident(f"{kind}-1", kind, kind, clock.rfc3339(T0.wall), "why", ("a", "b"), held)
+
+
+@pytest.mark.parametrize(
+    ("reason", "named"), [("breaker", ("breaker-1",)), ("common-cause", ("code-1", "agent-1")), ("budget", None)]
+)
+def test_what_is_held_names_its_incidents(reason: str, named: tuple[str, ...] | None) -> None:
+    """Not those that are acted upon: what they hold is nothing."""
+    seen = (*(incident(kind, "a") for kind in ("breaker", "code", "agent")), incident("domain"))
+    found = Story().look(holds=held(reason, "a"), incidents=seen)
+    assert [one.incidents for one in found] == ([] if named is None else [named])
+
+
 @pytest.mark.parametrize("reason", ["paused", "budget", "opt-out", "muted"])
 def test_a_refusal_that_concerns_one_unit_is_no_incident(reason: str) -> None:
     assert Story().look(holds=held(reason, "a")) == []
 
 
+DRILLED = Fault(
+    fault_id("80E18402", 3), "80E18402", 3, FaultLevel.SEPARATE_NPU, T0.wall, True, origin="drill",
+    evidence={"effect": "real"},
+)  # fmt: skip
+RUNNING = Drill("d", DRILLED.id, "real", T0.wall + 60)
+
+
 def test_drills_are_marked() -> None:
     story = Story()
-    fault = Fault(
-        fault_id("80E18402", 3), "80E18402", 3, FaultLevel.SEPARATE_NPU, T0.wall, True, origin="drill",
-        evidence={"effect": "real"},
-    )  # fmt: skip
-    said = msgspec.structs.replace(report("a", fault), drill=Drill("d", fault.id, "real", T0.wall + 60))
-    hear(story.world, said)
-    (told,) = story.look(isolated())
+    hear(story.world, msgspec.structs.replace(report("a", DRILLED), drill=RUNNING))
+    (told,) = story.look(isolated(by="drill"))
     assert told.drill
     hear(story.world, report("a", seq=2))
     assert [one.drill for one in story.look(node("a"))] == [True]
@@ -187,3 +217,30 @@ def test_a_real_fault_beside_a_drill_is_real() -> None:
     story = Story()
     hear(story.world, report("a", a_fault()))
     assert [one.drill for one in story.look(isolated())] == [False]
+
+
+def test_a_leader_that_finds_the_node_of_a_drill_isolated_calls_it_a_drill() -> None:
+    """Its agent has not spoken yet, or the drill is over and the node heals."""
+    story = Story(isolated(by="drill"))
+    assert [one.drill for one in story.look()] == [True]
+    assert [one.drill for one in story.look(node("a"))] == [True]
+
+
+@pytest.mark.parametrize(
+    ("by", "level", "code"),
+    [("warden", FaultLevel.SEPARATE_NPU, "80E01801"), ("drill", FaultLevel.RESTART_NPU, "8C1F8608")],
+)
+def test_a_real_fault_that_joins_a_drill_is_told_as_one(by: str, level: FaultLevel, code: str) -> None:
+    """With less than the drill plays, its isolation goes on as the drill's, and says both reasons."""
+    story = Story()
+    hear(story.world, msgspec.structs.replace(report("a", DRILLED), drill=RUNNING))
+    (practised,) = story.look(isolated(by="drill"))
+    real = Fault(fault_id(code, 5), code, 5, level, T0.wall, True)
+    hear(story.world, msgspec.structs.replace(report("a", DRILLED, real, seq=2), drill=RUNNING))
+    both = isolated(by=by, reasons=(REASON, f"{level.value} {real.id}"))
+    (told,) = story.look(both)
+    assert (told.event, told.drill) == ("isolated", False)
+    assert real.id in told.text
+    assert told.id != practised.id, "a receiver that drops what comes twice must not drop this"
+    assert story.look(both) == []
+    assert [one.drill for one in story.look(node("a"))] == [False]

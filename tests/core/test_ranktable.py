@@ -79,6 +79,21 @@ def test_only_a_table_of_exactly_the_present_pods_is_complete(text: Any, verdict
     assert NAME in found.message
 
 
+@pytest.mark.parametrize(
+    ("listed", "present", "verdict"),
+    [
+        (("10.0.0.1", "10.0.0.1"), ("10.0.0.1", "10.0.0.1"), "complete"),
+        (("10.0.0.1",), ("10.0.0.1", "10.0.0.1"), "stale"),
+        (("10.0.0.1", "10.0.0.1", "10.0.0.2"), ("10.0.0.1", "10.0.0.2", "10.0.0.2"), "stale"),
+    ],
+)
+def test_pods_on_the_hosts_network_share_an_address_and_each_is_listed(
+    listed: tuple[str, ...], present: tuple[str, ...], verdict: str
+) -> None:
+    """The operator lists a server for each pod, not for each node."""
+    assert verify(table(hccl(*listed)), pods(*present)).verdict == verdict
+
+
 def test_either_name_of_the_address_is_read() -> None:
     text = {"status": "completed", "server_list": [server("10.1.0.1", "server_ip")], "server_count": "1"}
     assert verify(table(text), pods("10.1.0.1")).verdict == "complete"

@@ -167,6 +167,34 @@ def test_a_volcano_job_in_a_final_phase_is_not_restarted(phase: str) -> None:
     assert blocked[0] == "owner-terminal"
 
 
+RESTART = [{"event": "PodEvicted", "action": "RestartJob"}]
+
+
+@pytest.mark.parametrize(
+    ("spec", "retried", "left"),
+    [
+        ({}, 2, None),
+        ({"policies": [{"event": "PodFailed", "action": "RestartJob"}], "maxRetry": 3}, 2, None),
+        ({"policies": RESTART, "maxRetry": 3}, 0, 2),
+        ({"policies": RESTART, "maxRetry": 3}, 2, 0),
+        ({"policies": RESTART}, 2, 0),
+        ({"policies": RESTART, "maxRetry": 100}, 2, 97),
+        ({"policies": [{"events": ["PodFailed", "*"], "action": "RestartJob"}], "maxRetry": 1}, 0, 0),
+        ({"policies": [{"event": "*", "action": "RestartTask"}, *RESTART]}, 2, None),
+        ({"tasks": [{"policies": RESTART}, {}]}, 2, 0),
+        ({"policies": RESTART, "tasks": [{"policies": [{"event": "*", "action": "RestartTask"}]}]}, 2, None),
+        ({"policies": RESTART, "tasks": [{"name": "w"}]}, 2, 0),
+        ({"policies": "x", "tasks": [3], "maxRetry": "many"}, "some", None),
+    ],
+)
+def test_restarts_that_volcano_still_allows(spec: Object, retried: object, left: int | None) -> None:
+    objects = volcano_job()
+    objects[0] |= {"spec": spec, "status": {"state": {"phase": "Running"}, "retryCount": retried}}
+    found = unit(world_of(objects), "train-0")
+    assert found.rounds_left == left
+    assert (found.blocked or ("",))[0] == ("backoff-limit" if left == 0 else "")
+
+
 def test_an_ordinary_kubernetes_job_is_not_taken_for_a_volcano_job() -> None:
     job = owner("batch/v1", "Job", "once")
     world = world_of([job, pod("once-x", "a", job, labels=FORCE)])

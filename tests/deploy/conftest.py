@@ -18,7 +18,7 @@ WORKLOADS = ("daemonset/npuwarden-agent", "deployment/npuwarden-reconciler", "st
 @pytest.fixture(scope="package")
 def applied(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """By `kubectl apply -k`, twice as an upgrade does. The workloads go again: other tests have the same cluster."""
-    for namespace in ("mindx-dl", "volcano-system"):  # of MindCluster and Volcano, some components write there
+    for namespace in ("mindx-dl", "volcano-system", "cert-manager"):  # of others, some components write there
         if not control_plane.api.find(f"/api/v1/namespaces/{namespace}"):
             control_plane.api.post("/api/v1/namespaces", {"metadata": {"name": namespace}})
     path = tmp_path_factory.mktemp("applied") / "cert-manager.yaml"

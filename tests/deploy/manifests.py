@@ -20,6 +20,14 @@ def documents() -> list[Object]:
     return [obj for path in sorted(DEPLOY.glob("*.yaml")) for obj in yaml.safe_load_all(path.read_text()) if obj]
 
 
+def patches(component: str) -> Iterator[Object]:
+    """What a component lays over objects of deploy/, in files and in its kustomization; not JSON patches."""
+    directory = DEPLOY / "components" / component
+    for patch in yaml.safe_load((directory / "kustomization.yaml").read_text()).get("patches", ()):
+        text = (directory / patch["path"]).read_text() if "path" in patch else patch["patch"]
+        yield from (one for one in yaml.safe_load_all(text) if isinstance(one, dict))
+
+
 def find(objects: list[Object], kind: str, name: str, namespace: str | None = None) -> Object:
     """The one object of that kind and name. namespace: None = whatever it is."""
     found = [

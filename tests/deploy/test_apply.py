@@ -1,6 +1,7 @@
 """A real API server takes the manifests, admits the pods they make, and its Pod Security holds."""
 
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ TOGETHER = (
     ("existing-redis", "mindcluster"),
     ("existing-redis", "observe-only", "drill"),
     ("redis-tls", "ranktable", "drill"),
+    ("redis-tls-node-users", "redis-tls-cert-manager", "evidence", "webhook"),
 )
 
 
@@ -61,6 +63,38 @@ def test_all_pods_but_the_agents_are_restricted(
             path = tmp_path / "pod.json"
             path.write_text(json.dumps(pod))
             kubectl(applied, "create", "--dry-run=server", "-f", str(path))
+
+
+@pytest.mark.parametrize(
+    "components", [("node-users",), ("redis-tls-node-users",), ("redis-tls", "redis-tls-node-users")], ids="+".join
+)
+def test_with_users_of_nodes_the_password_is_the_nodes_own_and_redis_is_spoken_to_as_it_speaks(
+    applied: ControlPlane, own_directory: Path, components: tuple[str, ...]
+) -> None:
+    objects = render(applied, own_directory, *components)
+    said = tomllib.loads(find(objects, "ConfigMap", "npuwarden-agent")["data"]["agent.toml"])["redis"]
+    assert said["username"] == "npuwarden-node-{node}"
+    spec = find(objects, "DaemonSet", "npuwarden-agent")["spec"]["template"]["spec"]
+    volumes = {volume["name"]: volume for volume in spec["volumes"]}
+    assert volumes["redis"] == {"name": "redis", "hostPath": {"path": "/etc/npu-warden/redis", "type": "Directory"}}
+    mounts = {mount["mountPath"] for mount in spec["containers"][0]["volumeMounts"]}
+    assert {str(Path(said[key]).parent) for key in said if key.endswith("_file")} <= mounts
+    plain = "port 6379" in find(objects, "ConfigMap", "npuwarden-redis")["data"]["redis.conf"].splitlines()
+    assert said["url"].partition(":")[0] == ("redis" if plain else "rediss")
+
+
+def test_before_1_30_everything_but_the_admission_policies_is_installed(
+    applied: ControlPlane, own_directory: Path
+) -> None:
+    components = ("ranktable", "drill", "evidence")
+
+    def rendered(*names: str) -> set[tuple[str, str]]:
+        return {(obj["kind"], obj["metadata"]["name"]) for obj in render(applied, own_directory, *names)}
+
+    taken_out = rendered(*components) - rendered(*components, "before-1.30")
+    assert {kind for kind, _ in taken_out} == {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+    assert len(taken_out) == 12
+    assert not {kind for kind, _ in rendered(*components, "before-1.30")} & {kind for kind, _ in taken_out}
 
 
 def test_restricted_pods_are_made_where_nothing_else_is_admitted(applied: ControlPlane) -> None:

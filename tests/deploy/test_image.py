@@ -9,16 +9,14 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
-from tests.deploy.manifests import DEPLOY, ROOT, documents, find
+from tests.deploy.manifests import COMPONENTS, DEPLOY, ROOT, documents, find, patches
 
 SCRIPTS = ROOT / "scripts"
 DOCKERFILE = (DEPLOY / "Dockerfile").read_text()
 UV = shutil.which("uv") or str(Path.home() / ".cache/npu-warden/tools/bin/uv")
 TARGETS = ["agent", "reconciler"]
 DAEMONS = (("DaemonSet", "npuwarden-agent"), ("Deployment", "npuwarden-reconciler"))
-COMPONENT_FILES = [p for p in sorted((DEPLOY / "components").glob("*/*.yaml")) if p.name != "kustomization.yaml"]
 ENVIRONMENT = {**os.environ, "UV": UV, "UV_LINK_MODE": "hardlink"}
 
 
@@ -84,14 +82,14 @@ def test_manifest_and_image_agree(target: str, kind: str) -> None:
 def test_a_read_only_root_has_all_mount_points() -> None:
     """A container runtime makes missing ones where it can; on a read-only root nobody should have to."""
     usual = {"/dev", "/run", "/tmp", "/var/log", "/usr/local/sbin"}
-    of_components = [obj for path in COMPONENT_FILES for obj in yaml.safe_load_all(path.read_text()) if obj]
+    of_components = [obj for component in COMPONENTS for obj in patches(component)]
     mounts = [
         mount["mountPath"]
         for obj in [*documents(), *of_components]
         if (obj.get("kind"), obj["metadata"]["name"]) in DAEMONS and "spec" in obj
-        for inside in obj["spec"]["template"]["spec"]["containers"]
+        for inside in obj["spec"]["template"]["spec"].get("containers", ())
         for mount in inside.get("volumeMounts", ())
     ]
-    assert "/etc/npu-warden-redis-tls" in mounts
+    assert {"/etc/npu-warden-redis-tls", "/etc/npu-warden-webhook"} <= set(mounts)
     for place in mounts:
         assert place in usual or re.search(rf"{place}(\s|/)", DOCKERFILE), place

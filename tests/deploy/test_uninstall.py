@@ -73,6 +73,30 @@ def test_all_ends_the_writers_before_it_takes_anything_off(tmp_path: Path) -> No
     assert places[-1] == len(lines) - 1
 
 
+def test_an_aggregated_api_that_is_away_keeps_nothing_from_being_removed(tmp_path: Path) -> None:
+    """kubectl then fails to list the kinds of any group (metrics-server is down, say)."""
+    recorder, said = tmp_path / "kubectl", tmp_path / "said"
+    recorder.write_text(
+        f"""#!/bin/sh
+echo "$*" >>{said}
+case $* in
+*api-resources*) echo "unable to retrieve the complete list of server APIs" >&2; exit 1 ;;
+*/apis/admissionregistration.k8s.io/v1) echo '{{"resources":[{{"name":"validatingadmissionpolicies"}}]}}' ;;
+esac
+"""
+    )
+    recorder.chmod(0o755)
+    environment = {**os.environ, "KUBECTL": str(recorder)}
+    subprocess.run([str(DEPLOY / "uninstall.sh")], env=environment, timeout=20, check=True)
+    lines = said.read_text().splitlines()
+    for name in (
+        "validatingadmissionpolicy/npuwarden-drill-nodes",
+        "clusterissuers.cert-manager.io/npuwarden-redis",
+        "-k",
+    ):
+        assert any(f" {name}" in line for line in lines), name
+
+
 def test_a_misspelt_part_is_refused() -> None:
     done = subprocess.run(
         [str(DEPLOY / "uninstall.sh"), "trace"], capture_output=True, text=True, timeout=20, check=False

@@ -67,6 +67,18 @@ def test_a_port_that_somebody_else_sees_down_never_went() -> None:
     assert bench.fault(21, f"{LINK}@3").level.value == "PreSeparateNPU", "down since 0 s"
 
 
+def test_a_return_that_the_list_has_denied_is_not_kept_for_the_next_recover_event() -> None:
+    bench = Bench()
+    bench.poll(0, good(3))
+    bench.detector.links([LinkReading(3, False)], at(1))
+    bench.event(10.0, 3, LINK)
+    bench.event(10.2, 3, LINK, "recover")
+    bench.event(10.4, 3, LINK)
+    bench.detector.reread(3, (), at(11.3))
+    (track,) = bench.detector.memory(at(11.3)).tracks
+    assert (track.observed, track.recover_at, track.again_at) == (True, None, None)
+
+
 def test_a_recover_event_after_the_other_modules_occur_event_is_no_new_occurrence() -> None:
     bench = Bench()
     bench.poll(0, good(3, TRIPS, health=2))

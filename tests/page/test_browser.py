@@ -8,11 +8,12 @@ from typing import Literal
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser
+from playwright.async_api import Browser, Route
 
 from reconciler.api import application
 from shared.http_server import serving
 from shared.model import FaultLevel
+from tests.core.build import node
 from tests.core.journal import recovery
 from tests.page.chromium import chromium, needs_chromium, opened
 from tests.page.replica import HOLDER, Replica, a_fault, replica_of
@@ -87,7 +88,7 @@ async def url(replica: Replica) -> AsyncIterator[str]:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_it_can_be_read(browser: Browser, url: str, scheme: Literal["light", "dark"]) -> None:
     async with opened(browser, url, scheme=scheme) as seen:
-        await seen.until_text("#headline", "4 open faults")
+        await seen.until_text("#headline", "3 open faults, 1 fault of a drill")
         await seen.page.locator("#troubled-list button").first.click()
         await seen.until_text("#details-body", "80E18402")
         assert await seen.page.evaluate(CONTRASTS) == []
@@ -100,11 +101,11 @@ async def test_it_can_be_read(browser: Browser, url: str, scheme: Literal["light
 
 async def test_a_screen_reader_is_told_the_same(browser: Browser, url: str) -> None:
     async with opened(browser, url) as seen:
-        await seen.until_text("#headline", "4 open faults")
+        await seen.until_text("#headline", "3 open faults, 1 fault of a drill")
         told = await seen.page.locator("body").aria_snapshot()
         for part in (
             'heading "NPU Warden" [level=1]',
-            "status: 4 open faults",
+            "status: 3 open faults",
             'button "npu-03 fault · chip 3, 5 SeparateNPU"',
             'region "Open faults"',
             'columnheader "Level"',
@@ -124,7 +125,7 @@ async def test_a_screen_reader_is_told_the_same(browser: Browser, url: str) -> N
 async def test_by_keyboard_alone(browser: Browser, url: str) -> None:
     async with opened(browser, url) as seen:
         page = seen.page
-        await seen.until_text("#headline", "4 open faults")
+        await seen.until_text("#headline", "3 open faults, 1 fault of a drill")
         await page.locator("#grid").focus()
         await page.keyboard.press("ArrowRight")
         await seen.until_text("#cursor", "npu-00: ok, 8 chips ok")
@@ -174,9 +175,24 @@ async def test_text_of_the_cluster_is_only_text(browser: Browser, replica: Repli
         assert all("404" in one or "400" in one for one in seen.complaints), seen.complaints
 
 
+async def test_what_many_nodes_have_in_common_is_said_first(browser: Browser, replica: Replica, url: str) -> None:
+    for name in ("npu-15", "npu-16"):
+        replica.observe(node(name, labels={"topology.kubernetes.io/rack": "rack-9"}))
+        replica.say(name, a_fault(3))
+    async with opened(browser, url) as seen:
+        await seen.until_text("#headline", "3 open faults, 1 fault of a drill")
+        assert not await seen.page.locator("#incidents").is_visible()
+        replica.decide()
+        await seen.until_text("#headline", "1 incident, 5 open faults, 1 fault of a drill")
+        assert "2 nodes of" in await seen.text("#incidents-list")
+        await seen.page.locator("#incidents-list button").first.click()
+        await seen.until_text("#details-title", "npu-15")
+        assert await seen.page.evaluate(CONTRASTS) == []
+
+
 async def test_it_fits_a_telephone(browser: Browser, url: str) -> None:
     async with opened(browser, url, width=390) as seen:
-        await seen.until_text("#headline", "4 open faults")
+        await seen.until_text("#headline", "3 open faults, 1 fault of a drill")
         wide = await seen.page.evaluate("document.documentElement.scrollWidth")
         assert wide <= 390
 
@@ -188,9 +204,32 @@ async def test_a_standby_names_the_leader_and_the_page_goes_on_when_it_leads(
     async with opened(browser, url) as seen:
         await seen.until_text("#headline", "This replica is a standby")
         assert "pod/warden-b" in await seen.text("#notices")
+        await seen.until_text("#recoveries-list", "Recreating")
+        assert not await seen.page.get_by_text("No open fault.").is_visible(), "nobody knows"
         replica.leads, replica.leading = True, HOLDER
-        await seen.until_text("#headline", "4 open faults")
+        await seen.until_text("#headline", "3 open faults, 1 fault of a drill")
         assert await seen.text("#notices") == ""
+
+
+async def test_why_is_asked_again_where_another_replica_has_answered(browser: Browser, url: str) -> None:
+    """Behind a Service each request may reach another one."""
+    standby = replica_of(1)
+    standby.leads, standby.leading = False, HOLDER
+    async with serving(application(standby), "127.0.0.1:0") as port, opened(browser, url) as seen:
+        astray: list[str] = []
+
+        async def elsewhere(route: Route) -> None:
+            if len(astray) < 2:
+                astray.append(route.request.url)
+                await route.continue_(url=f"http://127.0.0.1:{port}/v1/why?node=npu-03")
+            else:
+                await route.continue_()
+
+        await seen.page.route("**/v1/why*", elsewhere)
+        await seen.until_text("#headline", "3 open faults")
+        await seen.page.locator("#troubled-list button").first.click()
+        await seen.until_text("#details-body", "80E18402")
+        assert len(astray) == 2
 
 
 async def test_a_warden_that_has_gone_is_not_shown_as_well(browser: Browser) -> None:

@@ -91,6 +91,25 @@ def test_a_recovery_has_its_times_and_a_refusal_its_reason() -> None:
     )
 
 
+def test_a_drill_is_not_counted_as_something_broken() -> None:
+    replica = replica_of(2)
+    replica.say("npu-0", a_fault(3), a_fault(4, FaultLevel.RESTART_NPU, "1", origin="drill"))
+    frame = framed(replica)
+    assert (frame.now.fault_levels, frame.now.drill_faults) == ({"SeparateNPU": 1}, 1)
+    assert len(frame.tables["faults"]) == 2
+
+
+def test_an_incident_is_one_row_however_many_nodes_it_has() -> None:
+    replica = replica_of(8)
+    for name in list(replica.world.nodes):
+        replica.observe(node(name, labels={"topology.kubernetes.io/rack": "rack-1"}))
+        replica.say(name, a_fault(3))
+    ((id_, shown),) = framed(replica).tables["incidents"].items()
+    assert id_.startswith("domain-")
+    assert (shown.kind, shown.nodes, shown.examples) == ("domain", 8, tuple(f"npu-{n}" for n in range(5)))
+    assert "rack-1" in shown.why
+
+
 def test_a_heartbeat_changes_nothing_and_a_fault_only_its_node() -> None:
     replica, framer = replica_of(50), Framer()
     first = framed(replica, framer)
@@ -114,7 +133,7 @@ def test_a_frame_of_changes_is_the_frame_made_anew() -> None:
 
 ROWS = st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 3))
 FRAMES = st.builds(
-    lambda tables: Frame(Now(warden=None, brakes=None, fault_levels={}, open_recoveries=0), tables),  # type: ignore[arg-type]
+    lambda tables: Frame(Now(warden=None, brakes=None, fault_levels={}, drill_faults=0, open_recoveries=0), tables),  # type: ignore[arg-type]
     st.fixed_dictionaries({"nodes": ROWS, "faults": ROWS}),
 )
 

@@ -15,6 +15,7 @@ import pytest
 from reconciler.api import application
 from reconciler.page import stream as module
 from shared.http_server import serving
+from tests.core.journal import recovery
 from tests.page.replica import HOLDER, Replica, a_fault, replica_of
 from tests.waiting import eventually
 
@@ -105,12 +106,15 @@ async def test_nothing_new_is_said_too_with_the_time_of_what_was_looked_at(
 async def test_a_standby_says_who_leads_and_begins_when_it_leads(replica: Replica, url: str) -> None:
     replica.leads, replica.leading = False, "the-other_1_2"
     async with listening(url) as one:
-        assert await one.next() == ("standby", {"holder": HOLDER, "leader": "the-other_1_2"})
+        assert await one.next() == ("standby", {"holder": HOLDER, "leader": "the-other_1_2", "recoveries": {}})
         replica.leads, replica.leading = True, HOLDER
         name, _ = await one.next("whole", "change")
         assert name == "whole"
         replica.leads, replica.leading = False, ""
-        assert await one.next("standby") == ("standby", {"holder": HOLDER, "leader": ""})
+        assert await one.next("standby") == ("standby", {"holder": HOLDER, "leader": "", "recoveries": {}})
+        replica.observe(recovery(1, phase="Recreating"))
+        _, told = await one.next("standby")
+        assert told["recoveries"]["ml/j-001"]["phase"] == "Recreating"
 
 
 async def test_viewers_are_counted_and_limited(replica: Replica, url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -179,6 +179,14 @@ def test_jobs_without_a_controller_are_no_service() -> None:
     assert world.snapshot().services == {}
 
 
+def test_a_rank_table_without_the_services_label_is_named_as_one_that_nobody_sees() -> None:
+    made = instance("llm-second", "10.244.3.0")
+    for label in DEPLOY:
+        del made[0]["metadata"]["labels"][label]
+    found = service(*made).snapshot().services[CONFIGMAP]
+    assert "rings-config-llm-second is not there, or has no label jobID" in found.left_out["llm-second"]
+
+
 @pytest.mark.parametrize(
     ("labels", "says"),
     [

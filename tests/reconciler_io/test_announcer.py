@@ -13,7 +13,7 @@ import pytest
 from console.lab.cluster.store import Store
 from reconciler.announcer import LOOP, Announcer
 from reconciler.core import fold
-from reconciler.core.actions import Hold
+from reconciler.core.actions import Hold, Incident
 from reconciler.core.calls import Call, Reply
 from reconciler.core.events import event
 from reconciler.core.state import World
@@ -108,6 +108,22 @@ class Busy:
     async def send(self, call: Call, *, timeout_s: float) -> Reply:
         self._calls += 1
         return Reply(429) if self._calls == 1 else await self._client.send(call, timeout_s=timeout_s)
+
+
+async def test_an_incident_that_grows_is_told_again_and_one_that_stands_is_not(voice: Voice, store: Store) -> None:
+    world = World()
+    fold.observe(world, "Node", "set", node("a"))
+
+    def found(*members: str) -> list[Incident]:
+        return [Incident("domain-1", "domain", "rack=1", "", f"{len(members)} nodes broke", members, ())]
+
+    for members in (("a", "b"), ("a", "b"), ("a", "b", "c"), ("a", "c")):
+        voice.announcer.incidents(world.snapshot(), found(*members), aio.now())
+    voice.announcer.incidents(world.snapshot(), [], aio.now())
+    await eventually("both are told", lambda: len(events(store)) == 2)
+    told = {event["reason"]: event for event in events(store)}
+    assert told.keys() == {"Incident", "IncidentOver"}
+    assert (told["Incident"]["count"], "a, b, c" in told["Incident"]["message"]) == (2, True)
 
 
 async def test_trouble_of_the_api_server_loses_nothing(client: KubeClient, store: Store) -> None:

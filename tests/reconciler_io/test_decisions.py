@@ -13,6 +13,7 @@ from reconciler import decisions
 from reconciler.core.actions import Hold, Release, SetCondition
 from reconciler.core.calls import Outcome
 from reconciler.core.objects import Meta, Node
+from reconciler.core.wishes import Wish, wish_event
 from reconciler.decisions import Decisions
 from reconciler.metrics import Metrics
 from shared.config import ConfigError
@@ -53,6 +54,19 @@ def test_actions_and_the_beginning_and_end_of_refusals_are_told_once(tmp_path: P
     assert (second["done"], second["reason"], second["message"]) == (False, "conflict", "somebody was faster")
     assert (begun["held"], begun["object"], begun["message"]) == ("muted", "ml/j", "in 60 s")
     assert ended["hold-ended"] == "muted"
+
+
+def test_what_people_ask_is_kept_with_who_and_why(tmp_path: Path) -> None:
+    path = tmp_path / "decisions.jsonl"
+    log = Decisions(path, "me", Metrics())
+    said = wish_event(Wish("pause", "npuwarden-control", "works (by alice)"), {}, stands=True, now=NOW)
+    with log.writing():
+        log.asked(said, NOW)
+        log.done(Release(NODE, "released by hand: fixed"), Outcome(True, message="by somebody with kubectl-edit"), NOW)
+    asked, released = lines(path)
+    assert (asked["asked"], asked["object"]) == ("Paused", "ConfigMap/npuwarden-control")
+    assert "works (by alice)" in asked["message"]
+    assert released["message"] == "by somebody with kubectl-edit"
 
 
 def test_a_later_process_appends(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from console.lab.cluster.server import ApiServer
 from console.lab.cluster.store import Store
+from reconciler.core.calls import Call, Reply
 from reconciler.kube.client import KubeClient, connected
 from reconciler.kube.lease import Lease
 from reconciler.metrics import Metrics
@@ -194,6 +195,38 @@ async def test_a_lease_that_someone_else_has_taken_ends_leading_and_is_not_relea
         await eventually("it waits", lambda: replica.lease.current == "thief")
         assert not replica.leads
     assert holder(store) == "thief"
+
+
+class Lossy:
+    """The server, which takes the second renewal only: the first is never answered."""
+
+    def __init__(self, client: KubeClient) -> None:
+        self._client, self.renewals = client, 0
+
+    async def send(self, call: Call, *, timeout_s: float) -> Reply:
+        self.renewals += call.method == "PUT"
+        if call.method == "PUT" and self.renewals == 1:
+            await asyncio.sleep(timeout_s)
+            return Reply(0, {"reason": "Timeout", "message": "no answer"})
+        return await self._client.send(call, timeout_s=timeout_s)
+
+
+async def test_a_lost_renewal_does_not_cost_the_lead(client: KubeClient) -> None:
+    """Renewed as late as it may be, so that one request of full length would use up the time."""
+    began = time.monotonic()
+    lossy = Lossy(client)
+    lease = Lease(lossy, "first", Metrics(), Ticks(), duration_s=9.0, renew_s=3.0, retry_s=0.1, request_timeout_s=3.0)
+    ended = asyncio.Event()
+
+    async def lead() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    async with running(lease.run(lead)):
+        await eventually("the second renewal", lambda: lossy.renewals >= 2 and lease.valid_until > began + 12)
+        assert not ended.is_set()
 
 
 async def test_a_deleted_lease_ends_leading_at_once_and_is_made_anew(client: KubeClient, store: Store) -> None:

@@ -91,7 +91,7 @@ class Sender:
             name = f"n{self.isolated}"
             self.isolated += 1
             fold.observe(self.world, "Node", "set", isolated(name))
-        self.webhook.planned(self.world.snapshot(), (), now)
+        self.webhook.planned(self.world.snapshot(), (), (), now)
 
     def counted(self, outcome: str) -> float:
         return self._value("webhook_notices_total", outcome=outcome)
@@ -286,7 +286,7 @@ async def test_only_what_was_asked_for_is_sent(receiver: Receiver, secret: Path)
     async with aio.running(sender.webhook.run()):
         sender.isolate()
         fold.observe(sender.world, "Node", "set", node("n0"))
-        sender.webhook.planned(sender.world.snapshot(), (), aio.now())
+        sender.webhook.planned(sender.world.snapshot(), (), (), aio.now())
         await eventually("delivered", lambda: sender.counted("delivered") == 1)
     assert receiver.ids() == ["released/n0/s1"]
 

@@ -35,6 +35,8 @@ def test_what_is_asked_for(tmp_path: Path) -> None:
         ('urls = ["a.example/hook"]\nsecret_file = "/s"\n', "webhook.urls"),
         ('urls = ["ftp://a.example"]\nsecret_file = "/s"\n', "webhook.urls"),
         ('urls = ["https://"]\nsecret_file = "/s"\n', "webhook.urls"),
+        ('urls = ["https://a.example:99999/x"]\nsecret_file = "/s"\n', "webhook.urls"),
+        ('urls = ["https://a.example", "https://[::1/x"]\nsecret_file = "/s"\n', "webhook.urls: number 2"),
         ('urls = "https://a.example"\nsecret_file = "/s"\n', "urls"),
         ('events = ["exploded"]\n', "events"),
         ('secret = "in clear"\n', "secret"),
@@ -46,3 +48,11 @@ def test_what_cannot_be_used_is_refused_by_name(tmp_path: Path, text: str, named
     assert named in str(refused.value)
     assert "policy.toml" in str(refused.value)
     assert len(str(refused.value).splitlines()) == 1
+
+
+def test_why_a_policy_is_refused_does_not_tell_the_secret_in_an_address(tmp_path: Path) -> None:
+    """It stands on the page and in /v1/warden, for whoever reaches the port."""
+    with pytest.raises(ConfigError) as refused:
+        read(tmp_path, '[webhook]\nurls = ["htps://me:s3cret@a.example/s3cret"]\nsecret_file = "/s"\n')
+    assert "number 1" in str(refused.value)
+    assert "s3cret" not in str(refused.value)

@@ -13,6 +13,7 @@ from shared.aio import Ticks, cancel
 from shared.names import CONTROL_CONFIGMAP, NAMESPACE, OPT_OUT_LABEL
 from tests.core.build import node
 from tests.core.worlds import world_of
+from tests.waiting import eventually
 
 
 class ApiServer:
@@ -30,7 +31,8 @@ async def test_a_change_is_told_once_and_what_stood_before_is_not() -> None:
     api, said, ticks = ApiServer(), asyncio.Queue[Call](), Ticks()
     world = world_of([node("a", labels={OPT_OUT_LABEL: "true"}), node("b")])
     world.paused = "works"
-    wishes = Wishes(api, said.put_nowait, ticks)
+    noted: list[str] = []
+    wishes = Wishes(api, said.put_nowait, lambda call: noted.append(call.body["reason"]), ticks)
     task = asyncio.create_task(wishes.run())
 
     async def told() -> tuple[str, str]:
@@ -54,6 +56,8 @@ async def test_a_change_is_told_once_and_what_stood_before_is_not() -> None:
     world.policy = Policy(observe_only=True)
     world.paused = "again"
     wishes.planned(world.snapshot())
-    assert said.empty()
+    await eventually("it is noted", lambda: noted[-1] == "Paused")
+    assert said.empty(), "nothing is written to the cluster, not even this"
+    assert noted == ["Paused", "OptedOut", "Resumed", "Paused"]
     await cancel(task)
     assert LOOP not in " ".join(ticks.late())

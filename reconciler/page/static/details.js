@@ -6,6 +6,9 @@ import { chipWord, span } from "./words.js";
 
 const STEPS = { reading: "Reading", finding: "Finding", level: "Level", rule: "Rule", isolation: "Isolation", unit: "What restarts together", decision: "Decision", next: "What comes next" };
 
+const TRIES = 12;
+const RETRY_MS = 250;
+
 export class Details {
   #asked = null;
   #back = null;
@@ -70,8 +73,15 @@ export class Details {
     const running = (this.#running = new AbortController());
     let shown;
     try {
-      const answer = await fetch(`v1/why?${new URLSearchParams({ [asked.kind]: asked.name })}`, { signal: running.signal });
-      const said = await answer.json();
+      let answer;
+      let said;
+      for (let tries = 1; ; tries += 1) {
+        answer = await fetch(`v1/why?${new URLSearchParams({ [asked.kind]: asked.name })}`, { signal: running.signal });
+        said = await answer.json();
+        // Behind a Service it may be the other replica that answers; one of the next connections reaches the leader.
+        if (answer.status !== 503 || tries === TRIES) break;
+        await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+      }
       shown = answer.ok ? this.#chain(said) : [h("p", { class: "empty" }, said.detail ?? said.title)];
     } catch (error) {
       if (error.name === "AbortError") return;

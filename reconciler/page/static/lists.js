@@ -2,7 +2,7 @@
 
 import { byId, h, keyed, say } from "./dom.js";
 import { troubled, worst } from "./fleet.js";
-import { LEVELS, ORDER, VERDICTS, chipWord, count, levelTone, many, span } from "./words.js";
+import { LEVELS, ORDER, VERDICTS, chipWord, count, levelTone, many, span, unix } from "./words.js";
 
 const MOST_TROUBLED = 30;
 
@@ -15,9 +15,8 @@ export function tick(now) {
 
 export const opener = (text, open) => h("button", { type: "button", class: "name", "aria-haspopup": "dialog", onclick: open }, text);
 
-export function faults(table, levels, openNode) {
+export function faults(table, all, openNode) {
   const rows = [...table].sort(([, a], [, b]) => LEVELS.indexOf(b.level) - LEVELS.indexOf(a.level) || b.since - a.since);
-  const all = Object.values(levels).reduce((sum, number) => sum + number, 0);
   byId("faults-empty").hidden = rows.length > 0;
   byId("faults-body").closest("table").hidden = !rows.length;
   say(byId("faults-count"), all > rows.length ? `the ${rows.length} most serious of ${count(all)}` : all ? count(all) : "");
@@ -31,6 +30,21 @@ export function faults(table, levels, openNode) {
       h("td", { class: "near" }, age(fault.since)),
       h("td", { class: "fine" }, seen));
   });
+}
+
+export function incidents(table, openNode) {
+  const rows = [...table].sort(([, a], [, b]) => a.since.localeCompare(b.since));
+  byId("incidents").hidden = !rows.length;
+  say(byId("incidents-count"), rows.length ? count(rows.length) : "");
+  keyed(byId("incidents-list"), rows, (row, id) =>
+    h("li", {},
+      h("p", { class: "row" },
+        h("b", {}, id),
+        h("span", { class: "count" }, many(row.nodes, "node"), row.held ? `, ${count(row.held)} held` : ""),
+        h("span", { class: "took" }, age(unix(row.since)))),
+      h("p", { class: "fine" }, row.why),
+      h("p", { class: "row" }, ...row.examples.map((name) => opener(name, () => openNode(name))),
+        row.nodes > row.examples.length ? h("span", { class: "fine" }, `and ${count(row.nodes - row.examples.length)} more`) : "")));
 }
 
 export function holds(table) {
@@ -57,7 +71,8 @@ export function drills(table, openNode) {
         h("span", {}, "on ", opener(drill.node, () => openNode(drill.node))),
         h("span", { class: "fine" }, [drill.kind, drill.fault, drill.effect].filter(Boolean).join(", "))),
       drill.why ? h("p", { class: "fine" }, drill.why) : "",
-      ...(drill.would ?? []).map((text) => h("p", { class: "fine" }, text))));
+      drill.state === "running" && drill.effect === "shadow"
+        ? h("p", { class: "fine" }, "what it would cause: ", h("code", {}, "npu-warden drill list")) : ""));
 }
 
 /** Buttons: the map's content for whoever cannot see it, and the names where cells are too small for them. */

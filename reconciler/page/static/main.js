@@ -6,7 +6,7 @@ import { Fleet } from "./fleet.js";
 import * as lists from "./lists.js";
 import { Model } from "./model.js";
 import * as bars from "./recoveries.js";
-import { headline, notices, tiles } from "./summary.js";
+import { allFaults, headline, notices, tiles } from "./summary.js";
 import { ORDER, VERDICTS, count } from "./words.js";
 
 const model = new Model("v1/stream");
@@ -39,8 +39,9 @@ function changed(tables) {
     showFleet();
     lists.needALook(model.tables.nodes, openNode);
   }
-  if (tables.has("faults") || tables.has("now")) lists.faults(model.tables.faults, model.now.fault_levels, openNode);
-  if (tables.has("recoveries")) bars.recoveries(model.tables.recoveries, model.now.open_recoveries, now, (unit) => details.workload(unit));
+  if (tables.has("incidents")) lists.incidents(model.tables.incidents, openNode);
+  if (tables.has("faults") || tables.has("now")) lists.faults(model.tables.faults, allFaults(model), openNode);
+  if (tables.has("recoveries")) bars.recoveries(model.tables.recoveries, model.openRecoveries(), now, (unit) => details.workload(unit));
   if (tables.has("holds")) lists.holds(model.tables.holds);
   if (tables.has("drills")) lists.drills(model.tables.drills, openNode);
   summarise();
@@ -48,6 +49,7 @@ function changed(tables) {
 }
 
 function summarise() {
+  document.body.toggleAttribute("data-blind", model.now === null);
   const { mood, text } = headline(model);
   byId("summary").dataset.mood = mood;
   say(byId("headline"), text);

@@ -2,7 +2,7 @@
 
 const RETRY_MS = 2000;
 const STALE_S = 30;
-const TABLES = ["nodes", "faults", "recoveries", "drills", "holds"];
+const TABLES = ["nodes", "incidents", "faults", "recoveries", "drills", "holds"];
 
 export class Model extends EventTarget {
   #source = null;
@@ -21,18 +21,26 @@ export class Model extends EventTarget {
     this.tables = Object.fromEntries(TABLES.map((name) => [name, new Map()]));
   }
 
+  openRecoveries() {
+    return this.standby || !this.now ? [...this.tables.recoveries.values()].filter((row) => row.open).length : this.now.open_recoveries;
+  }
+
   open() {
     clearTimeout(this.#retry);
     this.#source?.close();
     const source = (this.#source = new EventSource(this.url));
-    const on = (name, take) => source.addEventListener(name, (event) => take(JSON.parse(event.data)));
+    let answered = false;
+    const on = (name, take) => source.addEventListener(name, (event) => {
+      answered = true;
+      take(JSON.parse(event.data));
+    });
     on("whole", (told) => this.#take(told, true));
     on("change", (told) => this.#take(told, false));
     on("alive", (told) => this.#alive(told));
     on("standby", (told) => this.#standby(told));
     source.onerror = () => {
       // The browser tries again by itself, except after an answer that is no stream.
-      if (this.link !== "standby") this.#state("lost");
+      if (!answered || this.link !== "standby") this.#state("lost");
       if (source.readyState === EventSource.CLOSED) this.#again();
     };
   }
@@ -85,7 +93,9 @@ export class Model extends EventTarget {
 
   #standby(told) {
     this.standby = told;
+    this.tables.recoveries = new Map(Object.entries(told.recoveries));
     this.#state("standby");
+    this.dispatchEvent(new CustomEvent("change", { detail: new Set(["recoveries"]) }));
     // Behind a Service the next connection may reach the replica that leads.
     this.#again();
   }

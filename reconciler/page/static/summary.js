@@ -18,7 +18,10 @@ function counted(model) {
   return { verdicts, chips, badChips, unseen };
 }
 
+/** Without those of drills: nothing is broken for them. */
 const faultsOf = (model) => Object.values(model.now?.fault_levels ?? {}).reduce((sum, one) => sum + one, 0);
+
+export const allFaults = (model) => faultsOf(model) + (model.now?.drill_faults ?? 0);
 
 /** {mood: waiting | well | busy | held | standby | lost, text} */
 export function headline(model) {
@@ -33,7 +36,9 @@ export function headline(model) {
   const { verdicts, chips, unseen } = counted(model);
   const faults = faultsOf(model);
   const parts = [];
+  if (model.tables.incidents.size) parts.push(many(model.tables.incidents.size, "incident"));
   if (faults) parts.push(many(faults, "open fault"));
+  if (model.now.drill_faults) parts.push(`${many(model.now.drill_faults, "fault")} of a drill`);
   if (verdicts.d) parts.push(many(verdicts.d, "dead node"));
   if (verdicts.u) parts.push(`${many(verdicts.u, "node")} cannot be seen`);
   if (unseen && !verdicts.u) parts.push(`${many(unseen, "chip")} cannot be seen in full`);
@@ -49,17 +54,19 @@ const held = (model) => notices(model).length > 0;
 export function notices(model) {
   if (model.link === "standby") {
     const { holder, leader } = model.standby;
-    if (!leader || leader === holder) return ["This page goes on by itself as soon as a replica leads."];
+    const known = "Recoveries are shown as the API server has them; nodes and faults only a leader knows.";
+    if (leader === holder) return ["This page goes on by itself as soon as it has.", known];
+    if (!leader) return ["Nothing is tainted or restarted meanwhile. This page goes on by itself as soon as a replica leads.", known];
     const pod = leader.split("_")[0];
-    return [`${leader} leads. This page asks again every 2 s and goes on where it reaches the leader; a port-forward stays with one pod: use pod/${pod}.`];
+    return [`${leader} leads. This page asks again every 2 s and goes on where it reaches the leader; a port-forward stays with one pod: use pod/${pod}.`, known];
   }
   if (!model.now) return [];
   const { warden, brakes } = model.now;
   const found = [];
   if (warden.paused !== null) found.push(`Paused: ${warden.paused || "no reason given"}. npu-warden resume ends it.`);
-  if (warden.observe_only) found.push("The policy says observe only: nothing is written.");
-  if (warden.policy_error) found.push(`The newest policy is refused, the one before is in force: ${warden.policy_error}`);
-  if (!warden.reports_ok) found.push("Reports cannot be read from Redis: nothing new is decided from silence.");
+  if (warden.observe_only) found.push("Observe only: nothing is tainted or restarted.");
+  if (warden.policy_error) found.push(`policy.toml is refused: ${warden.policy_error}`);
+  if (!warden.reports_ok) found.push("Redis cannot be read: no new fault is seen and no node given back. Kubernetes is watched.");
   if (!warden.watch_ok) found.push("What is known of the cluster is not complete or not fresh: no pod is deleted.");
   if (brakes?.breaker_open) found.push(`The breaker is open: ${count(brakes.isolated)} nodes were isolated in a short time, no further one is until that is over or a person has looked.`);
   return found;
