@@ -38,10 +38,11 @@ def pausing(reason: str | None, until: str | None = None) -> dict[str, Any]:
 @dataclass(frozen=True, slots=True)
 class Done:
     """How the API server answered, and the reason that stood there before (None: there was none, or it is not ours to
-    read)."""
+    read). until: the RFC 3339 time at which a pause was to end by itself."""
 
     reply: Reply
     before: str | None = None
+    until: str | None = None
 
 
 async def _signed(client: KubeClient, reason: str) -> str:
@@ -85,10 +86,11 @@ async def set_paused(kubeconfig: str | None, reason: str | None, until: str | No
         found = await client.send(Call("GET", path), timeout_s=TIMEOUT_S)
         if found.status == 0:
             return Done(found)
-        before = (found.body.get("data") or {}).get("paused") or None if found.ok else None
+        stood = (found.body.get("data") or {}) if found.ok else {}
+        before, ended = stood.get("paused") or None, stood.get("paused_until") or None
         reply = await client.send(Call("PATCH", path, patch, MERGE_PATCH), timeout_s=TIMEOUT_S)
         if reply.status != 404 or reason is None:
-            return Done(reply, before)
+            return Done(reply, before, ended)
         metadata = {"name": CONTROL_CONFIGMAP, "namespace": NAMESPACE}
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **patch}
         return Done(await client.send(Call("POST", CONTROL.collection(NAMESPACE), body, JSON), timeout_s=TIMEOUT_S))

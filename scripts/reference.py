@@ -129,12 +129,14 @@ This page is written by `make reference` from the commands' own `--help`.
 
 **Where the reconciler is.** `--url` or NPUWARDEN_URL says it: `http://HOST:PORT`, or `kubeconfig:[FILE]` to go through
 the API server's proxy of the Service `npuwarden-reconciler`. Without either, a kubeconfig (KUBECONFIG,
-`~/.kube/config`) is used where there is one, else {DEFAULT_URL}. The proxy takes `get` on `services/proxy` and
+`~/.kube/config`) is used where there is one, else {DEFAULT_URL}; a KUBECONFIG that names no file that is there is an
+error. The proxy takes `get` on `services/proxy` and
 `pods/proxy` in namespace `npuwarden-system`. isolate, release, pause and resume write to the API server with the
 kubeconfig's rights.
 
 **Exit codes.** 0 all is well · 1 a finding: something to look at · 2 a wrong command line, or a file, key or name that
-cannot be used · 3 no answer from the reconciler or the API server. An error is one line on stderr.
+cannot be used · 3 no answer from the reconciler or the API server. An error is one line on stderr;
+above that of a wrong command line stands the usage.
 
 **Tables** are as wide as the terminal, from 80 columns on; on a pipe a row is a line, without colour. **--json** prints
 what the HTTP API answers ([http.md](http.md)); fields are added, never renamed or removed. **--watch** asks again every

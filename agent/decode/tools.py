@@ -103,15 +103,20 @@ def decode(name: str, text: str) -> Decoded:
     """What this text of a tool says. With `error` set the rest is what is certain nevertheless. Raises KeyError."""
     tool = TOOLS[name]
     capture = read(text, tool.ends)
+    cut = f"the last line has no end and is left out: {capture.tail.strip()[:80]!r}" if capture.tail.strip() else ""
     try:
         answer = tool.parse(capture.lines)
         problem = answer.error
     except ParseError as exc:
-        answer, problem = tool.empty(), Problem("foreign", str(exc))
-        if not any(line.strip() for line in (*capture.lines, capture.tail)):
+        answer = tool.empty()
+        if any(line.strip() for line in capture.lines):
+            problem = Problem("foreign", f"{exc}; {cut}" if cut else str(exc))
+        elif cut:
+            problem = Problem("truncated", cut)
+        else:
             problem = Problem("empty", f"no text: {tool.prints} printed nothing")
-    if problem is None and capture.tail:
-        problem = Problem("truncated", f"the last line has no end and is left out: {capture.tail.strip()[:80]!r}")
+    if problem is None and cut:
+        problem = Problem("truncated", cut)
     answer.tool = name
     answer.error = tool.said((*capture.lines, capture.tail)) or problem
     return answer

@@ -19,6 +19,12 @@ from console.cli.output import json_option, print_json
 from console.cli.toml import dump
 from shared.config import ConfigError
 
+TAKEN = (
+    "; what can be checked: policy.toml, agent.toml, reconciler.toml, MindCluster's fault-code files (JSON)"
+    " and workload manifests (YAML)"
+)
+"""Of a file that is none of these."""
+
 
 @dataclass(frozen=True, slots=True)
 class Kind:
@@ -80,7 +86,7 @@ def check(file: Path, kind: str | None, as_json: bool) -> None:
     if kind is None and (manifest := manifest_in(file)) is not None:
         check_manifest(file, manifest, as_json=as_json)
         return
-    chosen = _kind_of(file, kind)
+    chosen = _kind_of(file, kind, TAKEN)
     try:
         chosen.load(file)
     except ConfigError as exc:
@@ -117,12 +123,15 @@ def show(file: Path | None, kind: str | None, as_json: bool) -> None:
         click.echo(dump(settings), nl=False)
 
 
-def _kind_of(file: Path, name: str | None) -> Kind:
-    """The kind asked for, or the one whose tables the file has, or the one that its name says."""
+def _kind_of(file: Path, name: str | None, taken: str = "") -> Kind:
+    """The kind asked for, or the one whose tables the file has, or the one that its name says.
+
+    taken: what is said of a file that is no TOML.
+    """
     known = kinds()
     if name is not None:
         return next(kind for kind in known if kind.name == name)
-    found = _tables(file)
+    found = _tables(file, taken)
     scores = {kind.name: len(found & kind.keys) for kind in known}
     best = [kind for kind in known if scores[kind.name] == max(scores.values())]
     if len(best) == 1:
@@ -135,11 +144,11 @@ def _kind_of(file: Path, name: str | None) -> Kind:
     raise Unusable(f"{file}: its tables{unknown} do not tell what it is ({options}): say so with --kind")
 
 
-def _tables(file: Path) -> set[str]:
+def _tables(file: Path, taken: str) -> set[str]:
     try:
         content: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as exc:
         raise Unusable(f"{file}: cannot be read: {exc.strerror or exc}") from exc
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as exc:
-        raise Unusable(f"{file}: not TOML: {exc}") from exc
+        raise Unusable(f"{file}: not TOML: {exc}{taken}") from exc
     return set(content)

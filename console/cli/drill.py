@@ -20,12 +20,13 @@ from console.cli.errors import FINDING, Unusable
 from console.cli.hands import kubeconfig_option
 from console.cli.output import ago, json_option, print_json, print_line, print_table
 from console.cli.reconciler_api import items, url_option
+from console.drill_codes import code_refused
 from console.drill_watch import Watch
 from console.drills import FORMATS, KINDS, NODE, Kind, Report, decode, objectives, phases_of, render
 from reconciler.core import clock
 from shared.model import fault_id
 
-MAX_TTL_S = 3600.0
+MAX_TTL_S = 3600
 node_option = click.option("--node", required=True, help="Name of the node.")
 format_option = click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True)
 
@@ -46,7 +47,7 @@ drill.add_command(local)
 @click.option("--code", help="Another fault code than the usual one of the kind.")
 @click.option("--severity", type=click.IntRange(0, 3), default=3, show_default=True, help="As the driver's events.")
 @click.option(
-    "--ttl", "ttl_s", type=Duration(), default="5m", show_default=True, help="It ends by itself after so long."
+    "--ttl", "ttl_s", type=Duration(MAX_TTL_S), default="5m", show_default=True, help="It ends by itself after so long."
 )
 @click.option("--effect", type=click.Choice(("shadow", "real")), default="shadow", show_default=True)
 @click.option("--expect", default="", help="Objectives, such as detect=2s,taint=3s,ready=120s.")
@@ -76,10 +77,8 @@ def run(
     Ctrl-C ends the drill. Exit code 1: an objective was missed, or the drill did not run.
     """
     what = KINDS[kind]
-    if ttl_s > MAX_TTL_S:
-        raise Unusable(f"--ttl: at most {MAX_TTL_S / 60:.0f}m")
-    if code is not None and what.of_node:
-        raise Unusable(f"--code: {kind} has none of its own to choose")
+    if code is not None and (wrong := code_refused(code, kind)):
+        raise Unusable(f"--code: {wrong}")
     try:
         wanted = objectives(expect, effect, what)
     except ValueError as exc:

@@ -16,6 +16,7 @@ import click
 from agent.config import Paths
 from console.cli.durations import Duration
 from console.cli.errors import FINDING, Unreachable, Unusable
+from console.drill_codes import code_refused
 from console.drills import KINDS, NODE
 from shared.names import AGENT_SOCKET, LOCAL_DRILL
 
@@ -36,6 +37,8 @@ def local(kind: str, chip: int, code: str | None, ttl_s: float, effect: str, pat
     what = KINDS[kind]
     if what.by != "agent":
         raise Unusable(f"{kind}: no agent does this: {what.says}")
+    if code is not None and (wrong := code_refused(code, kind)):
+        raise Unusable(f"--code: {wrong}")
     name = f"{LOCAL_DRILL}{kind}-{secrets.token_hex(2)}"
     subject: int | str = NODE if what.of_node else chip
     order = {"drill": name, "chip": subject, "code": (code or what.code).upper(), "ttl_s": ttl_s, "effect": effect}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import Coroutine, Mapping
 from typing import Any, TypeVar
@@ -13,6 +14,7 @@ from console import drill_access
 from console.cli.errors import Unreachable, Unusable
 from console.cli.reconciler_api import ask, items
 from console.drill_watch import Watch
+from reconciler.core import clock
 from reconciler.core.calls import Reply
 from shared.config import ConfigError
 
@@ -34,19 +36,31 @@ class DrillRun:
         self._watch, self._request, self._url, self._kubeconfig = watch, request, url, kubeconfig
         self._ttl_s = ttl_s
         self._began_s = time.monotonic()
-        self._done = False
+        self._done = self._declined = False
 
     def run(self, wanted: Mapping[str, float]) -> str:
         """Returns what kept it from its end, or nothing. Ctrl-C ends it, and it is taken back in any case."""
-        node = self._watch.node
         try:
-            answer(drill_access.ask(self._kubeconfig, node, dict(self._request)), f"node {node}")
+            self._ask()
             why = self._follow(wanted)
         except KeyboardInterrupt:
             why = "interrupted"
         finally:
-            self._take_back()
+            if not self._declined:
+                self._take_back()
         return why
+
+    def _ask(self) -> None:
+        """Write the request. One that is declined stands nowhere; without an answer it may stand all the same."""
+        node = self._watch.node
+        try:
+            answer(drill_access.ask(self._kubeconfig, node, dict(self._request)), f"node {node}")
+        except Unusable:
+            self._declined = True
+            raise
+        if sys.stderr.isatty():
+            until = clock.seconds(float(self._request["until"]))
+            click.echo(f"drill {self._watch.name} has begun on {node} and ends by {until}; Ctrl-C ends it", err=True)
 
     def _follow(self, wanted: Mapping[str, float]) -> str:
         """Watch until nothing more is to come."""
@@ -149,5 +163,7 @@ def answer(work: Coroutine[Any, Any, T], about: str) -> T:
     if isinstance(reply, Reply) and not reply.ok:
         if reply.status == 0 or reply.status >= 500:
             raise Unreachable(f"{about}: no answer from the API server: {reply.text.removeprefix('0 ')}")
+        if reply.status == 404:
+            raise Unusable(f"there is no {about} ({reply.text})")
         raise Unusable(f"{about}: {reply.text}")
     return found

@@ -27,10 +27,13 @@ _TOLD_BY_KUBERNETES = "Status"
 
 
 def found() -> bool:
-    """Whether there is a kubeconfig outside a pod: then it leads to the reconciler unless an --url is given."""
-    paths = os.environ.get("KUBECONFIG") or "~/.kube/config"
-    files = any(os.path.isfile(os.path.expanduser(path)) for path in paths.split(os.pathsep) if path)
-    return files and "KUBERNETES_SERVICE_HOST" not in os.environ
+    """Whether there is a kubeconfig outside a pod: then it leads to the reconciler unless an --url is given.
+
+    One that KUBECONFIG names counts, though it be missing: whoever set it does not mean another place.
+    """
+    if "KUBERNETES_SERVICE_HOST" in os.environ:
+        return False
+    return bool(os.environ.get("KUBECONFIG")) or os.path.isfile(os.path.expanduser("~/.kube/config"))
 
 
 def ask(url: str, path: str, params: Mapping[str, str], *, timeout_s: float) -> Reply:
@@ -41,7 +44,7 @@ def ask(url: str, path: str, params: Mapping[str, str], *, timeout_s: float) -> 
             _ask(url.removeprefix(SCHEME) or None, Call("GET", path, params=tuple(params.items())), timeout_s)
         )
     except ConfigError as exc:
-        raise Unusable(f"{exc}; --url names the reconciler directly") from exc
+        raise Unusable(f"{exc}; --url or NPUWARDEN_URL names the reconciler directly") from exc
 
 
 async def _ask(kubeconfig: str | None, call: Call, timeout_s: float) -> Reply:
@@ -63,5 +66,6 @@ async def _through(client: KubeClient, where: str, call: Call, timeout_s: float)
     reply = await client.send(Call("GET", path, params=call.params), timeout_s=timeout_s)
     if reply.status == 0 or reply.body.get("kind") == _TOLD_BY_KUBERNETES:
         hint = f"is the reconciler running in {NAMESPACE}, and may you `get` {where.partition('/')[0]}/proxy there?"
-        raise Unreachable(f"{client.url}: {reply.text.removeprefix('0 ')}: {hint} --url names it directly")
+        hint += " --url or NPUWARDEN_URL names it directly"
+        raise Unreachable(f"{client.url}: {reply.text.removeprefix('0 ')}: {hint}")
     return reply

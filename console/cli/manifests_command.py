@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from console.cli.errors import FINDING
-from console.cli.manifests import check, is_manifest
+from console.cli.manifests import check, holds_workload, is_manifest
 from console.cli.output import print_json
 
 _SUFFIXES = (".yaml", ".yml")
@@ -33,6 +33,7 @@ def check_manifest(file: Path, text: str, *, as_json: bool) -> None:
             subject = f"{problem.document}: " if problem.document else ""
             click.echo(f"{file}:{problem.line}: {subject}{problem.text}")
         if not problems:
-            click.echo(f"{file}: usable as a workload manifest")
+            found = "usable as a workload manifest" if holds_workload(text) else "no workload in it, nothing to check"
+            click.echo(f"{file}: {found}")
     if problems:
         sys.exit(FINDING)

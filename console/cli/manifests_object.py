@@ -11,6 +11,7 @@ from console.cli.manifests_yaml import Document, Problem, member, pairs, text_of
 from reconciler.core.resources import OWNERS
 
 _WORKLOADS = frozenset((resource.group, resource.kind) for resource in OWNERS)
+_PODS = frozenset({"Pod", "PodGroup"})
 _TEMPLATES = frozenset({"template", "leaderTemplate", "workerTemplate"})
 _INFER_GROUP = "mindcluster.huawei.com"
 GRACE_KEY = "terminationGracePeriodSeconds"
@@ -63,9 +64,15 @@ class ManifestObject:
         self.graces: list[tuple[yaml.Node, yaml.Node]] = []
         self.texts: list[tuple[str, yaml.Node]] = []
         self.asks_for_npus = False
+        self._has_containers = False
         self._seen: set[int] = set()
         self._walk(root, ())
         self.infer = self._group == _INFER_GROUP or any(key.startswith("infer.huawei.com/") for key, _ in self.texts)
+
+    @property
+    def of_pods(self) -> bool:
+        """Whether pods come of it, whether or not they would be restarted."""
+        return self.restarts or self.infer or self.kind in _PODS or self._has_containers
 
     def _walk(self, node: yaml.Node, path: Path) -> None:
         if id(node) in self._seen:  # an alias: told where its anchor stands
@@ -84,6 +91,8 @@ class ManifestObject:
                 self.texts.append((written, value))
             if written == GRACE_KEY:
                 self.graces.append((key_node, value))
+            if written == "containers" and among != "properties":
+                self._has_containers = True
             if among in ("limits", "requests") and written.startswith("huawei.com/"):
                 self.asks_for_npus = True
             self._walk(value, (*path, written))

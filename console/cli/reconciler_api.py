@@ -53,8 +53,12 @@ def ask(url: str, path: str, params: Mapping[str, str] | None = None) -> dict[st
 
 
 def _direct(base: str, full: str) -> Reply:
-    parts = urllib.parse.urlsplit(base)
-    if parts.scheme not in ("http", "https"):
+    try:
+        parts = urllib.parse.urlsplit(base)
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError as exc:  # a port beyond 65535, half an IPv6 address
+        raise Unusable(f"--url: {base!r} is not http://HOST:PORT or https://HOST:PORT: {exc}") from exc
+    if not usable:
         raise Unusable(f"--url: {base!r} is not http://HOST:PORT or https://HOST:PORT")
     if "?" in base or "#" in base:
         raise _stranger(full, "has a query before its path")

@@ -77,7 +77,7 @@ def _named(found: list[Item], asked: str) -> tuple[str, str]:
     known = [f"{item['namespace']}/{item['name']}" for item in found]
     alike = [name for name in known if asked in name][:MAX_NAMED] or known[:MAX_NAMED]
     hint = f"; known: {', '.join(alike)}" if alike else ""
-    raise Unusable(f"there is no recovery {asked!r}{hint}")
+    raise Unusable(f"there is no recovery {asked!r}{hint}; `npu-warden recoveries` lists them")
 
 
 def _more(item: Item) -> Iterator[str]:
@@ -87,8 +87,6 @@ def _more(item: Item) -> Iterator[str]:
     yield f"  history {history.get('recoveries', 0)} recoveries of the unit before this one; {used}"
     if status.get("attempts"):
         yield f"  tries   {status['attempts']} replacements had landed wrong and were deleted"
-    if spec.get("origin") == "drill":
-        yield "  drill   the fault was injected, nothing is broken"
     if spec.get("escalatedFrom"):
         yield f"  follows {spec['escalatedFrom']}, which did not bring its pod back"
     if status.get("holder"):

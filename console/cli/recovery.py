@@ -31,7 +31,8 @@ def recovery_row(item: Item) -> tuple[object, ...]:
     ended = unix(times.get("finished"))
     age = None if began is None else ago(time.time() - began)
     took = None if began is None or ended is None else f"{ended - began:.1f}s"
-    return spec["unit"], spec["level"], phase(item), status.get("reason"), age, took, _cause(item)
+    cause = f"drill: {_cause(item)}" if _of_drill(item) else _cause(item)
+    return spec["unit"], spec["level"], phase(item), status.get("reason"), age, took, cause
 
 
 def recovery_story(item: Item) -> Iterator[str]:
@@ -39,11 +40,17 @@ def recovery_story(item: Item) -> Iterator[str]:
     spec, status = item["spec"], item["status"]
     yield f"{spec['unit']}: {spec['level']} recovery {item['name']}, {spec['method']}"
     yield f"  cause   {spec['cause'].get('kind', '')}: {_cause(item) or 'not stated'}"
+    if _of_drill(item):
+        yield "  drill   the fault was injected, nothing is broken"
     why = ": ".join(text for text in (status.get("reason"), status.get("message")) if text)
     yield f"  phase   {phase(item)}{f' ({why})' if why else ''}"
     yield f"  times   {_timeline(status.get('times') or {})}"
     for number, text in enumerate(_pods(item)):
         yield f"  {'' if number else 'pods':<7} {text}"
+
+
+def _of_drill(item: Item) -> bool:
+    return bool(item["spec"].get("origin") == "drill")
 
 
 def _cause(item: Item) -> str:

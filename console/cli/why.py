@@ -48,15 +48,22 @@ def _answer(subject: str, url: str) -> dict[str, Any]:
             try:
                 return ask(url, "/v1/why", {"node": subject})
             except Unusable as exc:
-                hint = "a pod or workload is asked for as NAMESPACE/NAME"
+                hint = "`npu-warden nodes` lists them; a pod or workload is asked for as NAMESPACE/NAME"
                 raise Unusable(f"{exc.message}; {hint}") from exc
         case 1:
             try:
                 return ask(url, "/v1/why", {"pod": subject})
             except Unusable:
-                return ask(url, "/v1/why", {"workload": subject})
+                return _of_workload(subject, url)
         case _:
-            return ask(url, "/v1/why", {"workload": subject})
+            return _of_workload(subject, url)
+
+
+def _of_workload(subject: str, url: str) -> dict[str, Any]:
+    try:
+        return ask(url, "/v1/why", {"workload": subject})
+    except Unusable as exc:
+        raise Unusable(f"{exc.message}; `npu-warden coverage` lists the workloads") from exc
 
 
 def _fine(found: dict[str, Any]) -> bool:

@@ -38,8 +38,8 @@ def demo(as_json: bool, keep_logs: Path | None, timeout_s: float) -> None:
     """Break a chip in a simulated cluster and watch the warden mend it.
 
     Four nodes of eight chips are simulated, down to the driver library; agents, reconciler and Redis are the real ones.
-    Takes less than a minute, ends by itself and leaves nothing behind. Exit code 0 when every step was seen, 1 with
-    the name of the step that was missing.
+    Takes about a minute and a half, ends by itself and leaves nothing behind. Exit code 0 when every step was seen,
+    1 with the name of the step that was missing.
     """
     story = Story()
     error: str | None = "interrupted before the end"

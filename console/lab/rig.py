@@ -23,6 +23,7 @@ from console.lab.drilling import redis_drills
 from console.lab.host.build import BuildError
 from console.lab.host.sim_host import SimHost
 from console.lab.host.state import Generation, StateError
+from console.lab.sole import sole_lab
 from console.lab.watching import until
 from shared.aio import running
 from shared.names import CONDITION, NAMESPACE, report_key
@@ -54,12 +55,14 @@ async def lab_rig(
     """Start it all in `directory` (logs in `logs`, by default its `logs`) and run it while the block does.
 
     Each node is a directory of its own there: `npu-warden lab host ... --dir DIRECTORY/node-0`. Raises RigError or
-    StepMissing when something does not start, and RigError from the block when a daemon ends by itself.
+    StepMissing when something does not start or another lab runs there, and RigError from the block when a daemon ends
+    by itself.
     """
     logs = logs or directory / "logs"
     try:
-        async with asyncio.TaskGroup() as watch, AsyncExitStack() as stack:
-            yield await _start(directory, logs, nodes, chips, hold_down_s, watch, stack)
+        with sole_lab(directory):
+            async with asyncio.TaskGroup() as watch, AsyncExitStack() as stack:
+                yield await _start(directory, logs, nodes, chips, hold_down_s, watch, stack)
     except ExceptionGroup as group:
         # The group is only how the news of a dead daemon reaches the block: one cause is one exception.
         raise group.exceptions[0] from None

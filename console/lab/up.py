@@ -99,7 +99,7 @@ def _guide(rig: LabRig) -> list[str]:
         f"Workloads   {workloads.PODS - waiting} pods Ready" + (f", {waiting} wait for room" if waiting else ""),
         f"Files       {rig.directory}",
         "",
-        "Look at it, in another terminal:",
+        "Look at it, in another terminal (from a clone: `uv run npu-warden ...`):",
         f"  export KUBECONFIG={rig.kubeconfig}",
         f"  export NPUWARDEN_URL={rig.reconciler}",
         "  npu-warden status; npu-warden nodes; npu-warden recoveries",

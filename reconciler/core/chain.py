@@ -5,7 +5,7 @@ Each link follows from the ones before it. Pure: said of one snapshot and the pl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Literal
 
 import msgspec
@@ -16,11 +16,14 @@ from reconciler.core.judge import Verdict, judge
 from reconciler.core.next_steps import next_of_reason
 from reconciler.core.objects import Node
 from reconciler.core.state import State
-from reconciler.core.taints import current_want, record_of
+from reconciler.core.taints import MANUAL, current_want, record_of
 from shared import catalog
 from shared.model import NODE, Fault, Instant
 
 StepName = Literal["reading", "finding", "level", "rule", "isolation", "unit", "decision", "next"]
+
+_HOW = {"chip-not-used": "not concerned", "healed": "waits", "probation": "waits"}
+"""Where "refused" would sound like trouble and there is none."""
 
 
 class Link(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -51,9 +54,11 @@ def of_node(state: State, plan: Plan, name: str, now: Instant) -> Iterator[Link]
             yield Link("finding", name, reason)
     if node is not None:
         yield from _isolation(node)
-    yield from decisions(plan, (name, f"Node/{name}"))
+    ends = list(_ends(plan, verdict, node, now)) if node is not None else []
+    yield from decisions(plan, (name, f"Node/{name}"), timed=("healed", "probation") if ends else ())
+    yield from ends
     if node is not None:
-        yield from _next(state, verdict, node, now)
+        yield from _next(state, verdict, node)
 
 
 def _readings(state: State, name: str, node: Node | None, now: Instant) -> Iterator[Link]:
@@ -69,7 +74,7 @@ def _readings(state: State, name: str, node: Node | None, now: Instant) -> Itera
         yield Link("reading", name, f"its agent has not reported to this leader{away}")
         return
     report, age_s = heard.report, now.mono - heard.at
-    shown = f"{len(report.chips)} chips, {len(report.faults)} open faults"
+    shown = f"{_many(len(report.chips), 'chip')}, {_many(len(report.faults), 'open fault')}"
     says = f"agent {report.agent.version} reported {clock.span(age_s)} ago: {shown}"
     yield Link("reading", name, says, at=clock.rfc3339(report.at))
     for one in report.unknown:
@@ -114,47 +119,65 @@ def _isolation(node: Node) -> Iterator[Link]:
         yield Link("isolation", node.metadata.name, "the warden's taint does not stand")
         return
     by = f", by {record.by}" if record is not None else ", without a record of whose it is"
-    why = f": {'; '.join(record.reasons)}" if record is not None and record.reasons else ""
-    flaps = f"; its faults came back {record.flaps} times" if record is not None and record.flaps else ""
+    why = ""
+    if record is not None and record.reasons:
+        why = f": {'; '.join(record.reasons).removeprefix(f'{record.by}: ')}"
+    flaps = f"; its faults came back {_many(record.flaps, 'time')}" if record is not None and record.flaps else ""
     says = f"taint {standing.value}:{standing.effect} stands{by}{why}{flaps}"
     yield Link("isolation", node.metadata.name, says, at=record.since if record is not None else None)
 
 
-def decisions(plan: Plan, subjects: Iterable[str]) -> Iterator[Link]:
-    """What the plan refuses and does about these subjects, each refusal with what ends it."""
+def decisions(plan: Plan, subjects: Iterable[str], timed: Collection[str] = ()) -> Iterator[Link]:
+    """What the plan refuses and does about these subjects, each refusal with what ends it.
+
+    timed: reasons whose end the caller tells itself, with its time.
+    """
     wanted = set(subjects)
     for hold in plan.holds:
         if hold.subject in wanted:
-            yield Link("decision", hold.subject, f"refused: {hold.message}", reason=hold.reason)
-            if (ends := next_of_reason(hold.reason)) is not None:
+            how = _HOW.get(hold.reason, "refused")
+            yield Link("decision", hold.subject, f"{how}: {hold.message}", reason=hold.reason)
+            if hold.reason not in timed and (ends := next_of_reason(hold.reason)) is not None:
                 yield Link("next", hold.subject, ends, reason=hold.reason)
     for action in plan.actions:
         if action.key in wanted:
             yield Link("decision", action.key.partition("/")[2], f"being done now: {type(action).__name__}")
 
 
-def _next(state: State, verdict: Verdict, node: Node, now: Instant) -> Iterator[Link]:
+def _ends(plan: Plan, verdict: Verdict, node: Node, now: Instant) -> Iterator[Link]:
+    """When a node on which nothing is wrong any more is given back by itself.
+
+    Not what its record says of an earlier hold-down: a fault has come back, or its device plugin is waited for.
+    """
     record, name = record_of(node), node.metadata.name
+    waits = any(hold.subject == name and hold.reason == "allocatable" for hold in plan.holds)
+    if record is None or verdict.want is not None or verdict.blind or waits:
+        return
     ends = (
-        [
-            (record.hold_until, "released when the hold-down is over, if it stays healthy"),
-            (record.probation_until, "released when its probation is over, if no fault returns"),
-        ]
-        if record is not None
-        else []
+        (record.hold_until, "released when the hold-down is over, if it stays healthy"),
+        (record.probation_until, "released when its probation is over, if no fault returns"),
     )
     for until, says in ends:
         if (at := clock.parse(until)) is not None:
             yield Link("next", name, says, at=until, due_in_s=round(at - now.wall, 3))
-    if current_want(node) is not None and verdict.want is not None:
+
+
+def _next(state: State, verdict: Verdict, node: Node) -> Iterator[Link]:
+    record, standing, name = record_of(node), current_want(node), node.metadata.name
+    if standing is None:
+        return
+    if verdict.want is not None and verdict.want.value == MANUAL:
+        yield Link("next", name, f"stays isolated until `npu-warden release {name}`, which gives it back at once")
+    elif verdict.want is not None:
         held_s = holddown.hold_down_s(state.policy, record)
-        yield Link(
-            "next",
-            name,
-            f"stays isolated while that is so, and {clock.span(held_s)} longer; a person's release lifts it",
-        )
-    elif verdict.blind and current_want(node) is not None:
+        says = f"stays isolated while that is so, and for a hold-down of {clock.span(held_s)} after it"
+        yield Link("next", name, f"{says}; `npu-warden release {name}` gives it back at once")
+    elif verdict.blind:
         yield Link("next", name, "stays isolated until it can be seen again: unknown is not healed")
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _place(chip: int | str, name: str) -> str:

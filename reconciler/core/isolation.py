@@ -133,7 +133,8 @@ def _isolate(
     if verdict.want is None and not verdict.blind:
         ends = state.memory.wanted[name][due] + holddown.hold_down_s(state.policy, record)
         hold_until = clock.seconds(now.wall + ends - now.mono)
-        yield Hold(name, "healed", f"hold-down: released in {ends - now.mono:.0f} s if it stays healthy")
+        told = record.hold_until if standing == due and record is not None and record.hold_until else hold_until
+        yield Hold(name, "healed", f"hold-down until {told}, then released if it stays healthy")
     elif verdict.blind and verdict.want is None:
         yield Hold(name, "stale-report", "isolated, and its agent cannot be heard: unknown is not healed")
     if standing == due:

@@ -165,18 +165,13 @@ async def _configuration(kubeconfig: str | None) -> Any:
         else:
             # persist_config would write to the user's file.
             await kube_config.load_kube_config(path, client_configuration=configuration, persist_config=False)
-    except (
-        kube_config.ConfigException,
-        yaml.YAMLError,
-        OSError,
-        ValueError,
-        TypeError,
-        LookupError,
-        AttributeError,
-    ) as exc:
-        # The loader lets through whatever a malformed file provokes in it.
+    except (kube_config.ConfigException, yaml.YAMLError, OSError, ValueError) as exc:
         what = "the pod's service account" if in_pod else f"kubeconfig {path}"
         raise ConfigError(f"{what}: cannot be used: {' '.join(str(exc).split())}") from exc
+    except (TypeError, LookupError, AttributeError) as exc:
+        # The loader lets through whatever a malformed file provokes in it.
+        hint = "it is no kubeconfig (YAML with clusters, users, contexts), or something in it is of the wrong kind"
+        raise ConfigError(f"kubeconfig {path}: cannot be used: {hint}") from exc
     return configuration
 
 

@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +14,8 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from console.lab.cluster.server import ApiServer
+from console.lab.cluster.store import Store
 from console.main import main
 from reconciler.api import application
 from reconciler.core import fold
@@ -25,6 +29,7 @@ from reconciler.metrics import Metrics
 from shared.aio import Ticks, now
 from shared.http_server import serving
 from shared.model import AgentInfo, Chip, Fault, FaultLevel, NodeReport, fault_id
+from shared.names import NAMESPACE
 
 OBJECTS = Path(__file__).parents[1] / "scenarios" / "policy" / "objects"
 FIRST_MINUTE_S = 61.0
@@ -147,3 +152,45 @@ def run() -> Run:
         return CliRunner().invoke(main, list(args), env=env)
 
     return command
+
+
+@pytest.fixture
+def store() -> Store:
+    made = Store(time.time)
+    made.load({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    made.load({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "alpha"}, "spec": {}})
+    return made
+
+
+@pytest.fixture
+def kubeconfig(store: Store, tmp_path: Path) -> Iterator[str]:
+    """A kubeconfig of an API server over `store`, which runs in a thread."""
+    started, loop, done = threading.Event(), asyncio.new_event_loop(), asyncio.Event()
+    server = ApiServer(store)
+
+    async def serve() -> None:
+        async with server:
+            started.set()
+            await done.wait()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
+    thread.start()
+    assert started.wait(10), "the API server did not start"
+    yield written(tmp_path, server.url)
+    loop.call_soon_threadsafe(done.set)
+    thread.join(10)
+    loop.close()
+
+
+def written(directory: Path, url: str) -> str:
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "lab",
+        "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": "lab"}}],
+        "clusters": [{"name": "lab", "cluster": {"server": url}}],
+        "users": [{"name": "lab", "user": {"token": "none"}}],
+    }
+    path = directory / "kubeconfig"
+    path.write_text(json.dumps(config))
+    return str(path)

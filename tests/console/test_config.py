@@ -103,6 +103,7 @@ def test_a_file_that_cannot_be_read(command: str, run: Run, tmp_path: Path) -> N
     assert (missing.exit_code, broken.exit_code) == (2, 2)
     assert "missing.toml" in missing.stderr
     assert "not TOML" in broken.stderr
+    assert ("workload manifests (YAML)" in broken.stderr) == (command == "check")
 
 
 @pytest.mark.parametrize("kind", ["policy", "agent", "reconciler"])

@@ -48,7 +48,6 @@ def test_the_list_of_tools(run: Run) -> None:
     result = run("decode", "--list")
     assert result.exit_code == 0
     assert result.stdout.split() == list(TOOLS)
-    assert len(TOOLS) == 25
 
 
 def test_an_unknown_tool_is_a_wrong_command_line(run: Run) -> None:

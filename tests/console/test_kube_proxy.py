@@ -132,7 +132,7 @@ def test_the_api_server_refuses(run: Run, proxy: Proxy, config: str, refusal: in
     assert result.exit_code == 3
     assert f"http://127.0.0.1:{proxy.server_port}" in result.stderr
     assert "may not get proxies" in result.stderr
-    assert "--url" in result.stderr
+    assert "--url or NPUWARDEN_URL names it directly" in result.stderr
     assert len(result.stderr.splitlines()) == 1
 
 
@@ -144,3 +144,18 @@ def test_no_api_server_and_no_kubeconfig(run: Run, tmp_path: Path) -> None:
     result = run("status", "--url", f"kubeconfig:{tmp_path / 'absent'}")
     assert result.exit_code == 2
     assert "absent" in result.stderr
+
+
+def test_a_kubeconfig_that_the_environment_names_and_that_is_not_there(run: Run, tmp_path: Path) -> None:
+    result = run("status", env={"NPUWARDEN_URL": "", "KUBECONFIG": str(tmp_path / "absent")})
+    assert result.exit_code == 2
+    assert f"kubeconfig {tmp_path / 'absent'}: no such file" in result.stderr
+    assert "--url or NPUWARDEN_URL names the reconciler directly" in result.stderr
+
+
+def test_a_file_that_is_no_kubeconfig(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "hostname").write_text("alpha\n")
+    result = run("status", "--url", f"kubeconfig:{tmp_path / 'hostname'}")
+    assert result.exit_code == 2
+    assert "hostname: cannot be used: it is no kubeconfig (YAML with clusters, users, contexts)" in result.stderr
+    assert "object" not in result.stderr

@@ -391,6 +391,28 @@ def test_config_check_of_a_good_manifest(run: Run, tmp_path: Path) -> None:
     assert (result.exit_code, result.output) == (0, f"{file}: usable as a workload manifest\n")
 
 
+KUSTOMIZATION = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [crd.yaml]\n"
+LIST = "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod, metadata: {name: p}}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (KUSTOMIZATION, "no workload in it, nothing to check"),
+        ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n", "no workload in it, nothing to check"),
+        ("# nothing yet\n", "no workload in it, nothing to check"),
+        (f"{KUSTOMIZATION}---\n{SERVER}", "usable as a workload manifest"),
+        (LIST, "usable as a workload manifest"),
+    ],
+    ids=["kustomization", "configmap", "empty", "one beside a workload", "list"],
+)
+def test_config_check_says_when_a_manifest_holds_no_workload(text: str, said: str, run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "some.yaml"
+    file.write_text(text)
+    result = run("config", "check", str(file))
+    assert (result.exit_code, result.output) == (0, f"{file}: {said}\n")
+
+
 def test_config_check_of_a_bad_manifest(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "server"
     file.write_text(edited(SERVER, "g: force", "g: Force"))

@@ -200,6 +200,22 @@ def test_an_url_that_is_none(run: Run) -> None:
     assert "http://HOST:PORT" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("http://", "http://HOST:PORT"),
+        ("http://127.0.0.1:99999", "Port out of range"),
+        ("http://127.0.0.1:x", "Port could not be cast"),
+        ("http://[::1", "Invalid IPv6 URL"),
+    ],
+)
+def test_an_url_that_leads_nowhere(url: str, why: str, run: Run) -> None:
+    result = run("nodes", "--url", url)
+    assert result.exit_code == 2
+    assert why in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
 def test_something_else_answers(run: Run, url: str) -> None:
     result = run("nodes", "--url", f"{url}/metrics?")
     assert result.exit_code == 3
@@ -340,3 +356,11 @@ def test_why_of_the_unknown_says_what_is_known(subject: str, known: str, run: Ru
     assert result.exit_code == 2
     assert known in result.stderr
     assert ("NAMESPACE/NAME" in result.stderr) == ("/" not in subject)
+
+
+@pytest.mark.parametrize(
+    ("subject", "lists"),
+    [("nosuch", "`npu-warden nodes`"), ("no/such", "`npu-warden coverage`"), ("no/such/0", "`npu-warden coverage`")],
+)
+def test_why_of_the_unknown_names_the_command_that_lists_them(subject: str, lists: str, run: Run, url: str) -> None:
+    assert lists in run("why", subject, "--url", url).stderr

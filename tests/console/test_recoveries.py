@@ -102,6 +102,7 @@ def test_one_that_is_not_there(show: Show, replica: Replica) -> None:
     result = show("llm-recover")
     assert result.exit_code == 2
     assert "known: serve/llm-recovered" in result.stderr
+    assert "`npu-warden recoveries` lists them" in result.stderr
 
 
 def test_as_json_it_is_what_the_api_says(show: Show, replica: Replica) -> None:
@@ -161,3 +162,24 @@ def test_the_list_for_repairs_fits_80_columns() -> None:
     for die in (row["die"], "A1B2C3D4-E5F60718-293A4B5C-6D7E8F90-01234567"):
         cells = ["-" if cell is None else str(cell) for cell in repair_row({**row, "die": die})]
         assert max(map(len, layout(COLUMNS, [cells], 80, lambda _, padded: padded))) <= 80
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["recoveries"], "drill: 80E18402@0 on alpha"),
+        (["status"], "drill: 80E18402@0 on alpha"),
+        (["recoveries", "show", "llm-deleting"], "drill   the fault was injected, nothing is broken"),
+        (["why", "serve/llm-prefill"], "drill   the fault was injected, nothing is broken"),
+    ],
+    ids=" ".join,
+)
+def test_what_a_drill_has_caused_is_told_apart(
+    words: list[str], said: str, run: Run, url: str, replica: Replica
+) -> None:
+    made = recovery("Deleting")
+    add(replica.world, made)
+    assert said not in run(*words, "--url", url).output
+    made["spec"]["origin"] = "drill"
+    add(replica.world, made)
+    assert said in run(*words, "--url", url).output

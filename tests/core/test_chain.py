@@ -1,6 +1,7 @@
 """The chain of evidence: what was read, found, decided and refused, in that order, and what comes next."""
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,6 +14,7 @@ from reconciler.core.objects import Cause, Meta, Recovery, RecoverySpec, Recover
 from reconciler.core.plan import plan
 from reconciler.core.policy import LevelOverride, Observe, Policy
 from reconciler.core.state import World
+from reconciler.core.taints import MANUAL
 from shared.model import FaultLevel, Unknown
 from shared.names import ISOLATE_ANNOTATION, ISOLATION_ANNOTATION, TAINT_KEY
 from tests.core.build import job_with_pods, node, pod
@@ -117,6 +119,53 @@ def test_an_isolation_says_since_when_and_for_how_long() -> None:
     assert "taint SeparateNPU:NoSchedule stands, by warden: SeparateNPU 80E18402@3" in said(links, "isolation")
     due = next(link for link in links if link.step == "next" and link.due_in_s is not None)
     assert (due.due_in_s, due.at) == (120.0, until)
+
+
+def tainted(value: str, by: str, **record: object) -> dict[str, Any]:
+    held = {**node("a"), "spec": {"taints": [{"key": TAINT_KEY, "effect": "NoSchedule", "value": value}]}}
+    noted = msgspec.json.encode({**RECORD, "by": by, **record}).decode()
+    held["metadata"] = {**held["metadata"], "annotations": {ISOLATION_ANNOTATION: noted}}
+    return held
+
+
+def test_the_hold_down_has_one_end_and_one_thing_that_comes_next() -> None:
+    world = world_of([tainted("SeparateNPU", "warden", hold_until=clock.rfc3339(T0.wall + 120))])
+    hear(world, report("a"))
+    links = chain(world, at_s=30)
+    refusal = next(link for link in links if link.reason == "healed" and link.step == "decision")
+    (due,) = [link for link in links if link.step == "next"]
+    assert due.due_in_s == 90.0
+    assert due.at is not None
+    assert due.at in refusal.says, "the same end in both"
+    assert not refusal.says.startswith("refused"), "it waits, nothing is refused"
+
+
+def test_a_fault_that_is_back_ends_the_hold_down() -> None:
+    world = world_of([tainted("SeparateNPU", "warden", hold_until=clock.rfc3339(T0.wall + 120))])
+    hear(world, report("a", a_fault(), seq=2))
+    (comes,) = [link.says for link in chain(world) if link.step == "next"]
+    assert "stays isolated while that is so" in comes
+
+
+def test_what_a_person_isolates_says_so_once_and_is_given_back_at_once() -> None:
+    held = tainted(MANUAL, "operator", reasons=["operator: bad fan"])
+    held["metadata"]["annotations"][ISOLATE_ANNOTATION] = "bad fan"
+    world = world_of([held])
+    hear(world, report("a"))
+    links = chain(world)
+    assert f"a: taint {MANUAL}:NoSchedule stands, by operator: bad fan [" in said(links, "isolation")
+    assert "`npu-warden release a`, which gives it back at once" in said(links, "next")
+    assert "longer" not in said(links, "next")
+
+
+def test_pods_on_other_chips_are_not_concerned() -> None:
+    owner, _ = job_with_pods("j", ("a",), labels={"fault-scheduling": "force"})
+    world = world_of([node("a"), owner, pod("j-master-0", "a", owner, chips=(0,))])
+    hear(world, report("a", a_fault(), seq=2))
+    links = chain(world)
+    assert "1 open fault\n" in said(links, "reading").replace(" []", "")
+    (told,) = [link.says for link in links if link.reason == "chip-not-used" and link.step == "decision"]
+    assert told.startswith("not concerned: ")
 
 
 def test_a_persons_isolation_and_a_silent_agent_are_findings() -> None:

@@ -25,6 +25,8 @@ from shared.names import TAINT_KEY
 from tests.core.build import job_with_pods, node, owner_ref
 from tests.core.worlds import T0, a_fault, hear, report
 
+pytestmark = pytest.mark.slow
+
 Fate = Callable[[int], Literal["before", "after"] | None]
 
 SPARES = ("x", "y")

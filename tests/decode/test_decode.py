@@ -118,6 +118,23 @@ def test_what_can_be_seen_to_be_cut_is_an_error(tool: str, text: str) -> None:
     assert answer.error.code in {"truncated", "foreign"}
 
 
+def test_a_text_that_stops_in_its_only_line_says_what_was_there() -> None:
+    answer = decode("hccn-link", "# a comment\nlink status: U")
+    assert answer.error is not None
+    assert (answer.error.code, answer.error.text) == (
+        "truncated",
+        "the last line has no end and is left out: 'link status: U'",
+    )
+
+
+def test_a_foreign_text_is_quoted_with_its_unfinished_line() -> None:
+    answer = decode("hccn-link", "hello\nlink status: U")
+    assert answer.error is not None
+    assert answer.error.code == "foreign"
+    assert "'hello'" in answer.error.text
+    assert "'link status: U'" in answer.error.text
+
+
 @pytest.mark.parametrize("text", ["link status: UP", "net health status: Success", "Speed: 1000 Mb/s"])
 def test_a_last_line_that_is_whole_needs_no_line_end(text: str) -> None:
     tool = {"link": "hccn-link", "net ": "hccn-net-health", "Spee": "hccn-speed"}[text[:4]]

@@ -38,7 +38,7 @@ def test_a_chip_broken_by_the_printed_command_taints_its_node(tmp_path: Path) ->
     place = tmp_path / "lab"
     with lab(*SMALL, "--dir", str(place), directory=tmp_path) as command:
         started(command)
-        for name in ("KUBECONFIG", "NPUWARDEN_URL", "Redis ", "Agent "):
+        for name in ("KUBECONFIG", "NPUWARDEN_URL", "Redis ", "Agent ", "uv run npu-warden"):
             assert name in command.stdout
         printed = command.stdout.replace("\\\n", " ").splitlines()
         line = next(line.split() for line in printed if "lab host break" in line)
@@ -83,3 +83,18 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         assert command.wait() == 3
         assert f"{tmp_path / 'file' / 'lab'}" in command.stderr
         assert len(command.stderr.splitlines()) == 1
+
+
+def test_a_second_lab_in_the_directory_of_one_that_runs_touches_nothing(tmp_path: Path) -> None:
+    place, first, second = tmp_path / "lab", tmp_path / "first", tmp_path / "second"
+    for path in (first, second):
+        path.mkdir()
+    with lab(*SMALL, "--dir", str(place), directory=first) as command:
+        started(command)
+        held = {path: path.read_bytes() for path in (place / "kubeconfig", place / "node-0" / "state.json")}
+        with lab(*SMALL, "--dir", str(place), directory=second) as other:
+            assert other.wait() == 3
+            (line,) = other.stderr.splitlines()
+            assert f"{place}: a lab runs in this directory already" in line
+            assert "--dir" in line
+        assert {path: path.read_bytes() for path in held} == held

@@ -15,7 +15,7 @@ from shared.http_server import serving
 from shared.model import FaultLevel
 from tests.core.build import node
 from tests.core.journal import recovery
-from tests.page.chromium import chromium, needs_chromium, opened
+from tests.page.chromium import Seen, chromium, needs_chromium, opened
 from tests.page.replica import HOLDER, Replica, a_fault, replica_of
 from tests.process import free_ports
 
@@ -209,6 +209,21 @@ async def test_a_standby_names_the_leader_and_the_page_goes_on_when_it_leads(
         replica.leads, replica.leading = True, HOLDER
         await seen.until_text("#headline", "3 open faults, 1 fault of a drill")
         assert await seen.text("#notices") == ""
+
+
+async def test_before_the_first_answer_nothing_is_said_to_be_well(browser: Browser, url: str) -> None:
+    page = await browser.new_page()
+    try:
+        await page.route("**/v1/stream", lambda route: route.abort())
+        await page.goto(url)
+        seen = Seen(page)
+        await seen.until_text("#headline", "The warden does not answer")
+        assert not [text for text in await page.locator(".card .empty").all() if await text.is_visible()]
+        await page.unroute("**/v1/stream")
+        await seen.until_text("#headline", "3 open faults")
+        assert await page.locator("body[data-blind]").count() == 0
+    finally:
+        await page.close()
 
 
 async def test_why_is_asked_again_where_another_replica_has_answered(browser: Browser, url: str) -> None:
