@@ -150,17 +150,16 @@ def deletes_without_taint(record: Record) -> Iterator[str]:
             continue  # half a unit is worse than none: the rest goes also when the node has healed meanwhile
         begun.add(episode)
         nodes = {node["metadata"]["name"]: node for node in record.all_then("Node", deletion.version)}
+        named = [name for name in cause.get("nodes") or () if name in nodes]
         if not cause.get("nodes"):
             yield f"{deletion}: its cause {cause} names no node"
-        for name in cause.get("nodes") or ():
-            stripped = any(
-                hand.what in ("stripped", "released")
-                and hand.node == name
-                and 0 <= deletion.at - hand.began < AT_ONCE_S
-                for hand in record.truth.hands
-            )
-            if name in nodes and not stripped and not isolated(nodes[name]):
-                yield f"{deletion}: {name} carried no taint of ours"
+        if not named or any(isolated(nodes[name]) for name in named):
+            continue  # one of several may have healed meanwhile
+        taken_off = (h.began for h in record.truth.hands if h.node in named and h.what in ("stripped", "released"))
+        mates = (pod for pod in record.all_then("Pod", deletion.version) if unit(pod) == unit(deletion.pod))
+        if any(0 <= deletion.at - at < AT_ONCE_S for at in taken_off) or any(_failed(pod) for pod in mates):
+            continue  # a pod that has Failed is a reason of its own
+        yield f"{deletion}: {', '.join(named)} carried no taint of ours"
 
 
 def _newly_isolated(record: Record) -> Iterator[tuple[Write, Object, float]]:
@@ -297,6 +296,10 @@ def chips(pod: Object) -> set[int] | None:
 def ready(pod: Object) -> bool:
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+def _failed(pod: Object) -> bool:
+    return bool((pod.get("status") or {}).get("phase") == "Failed")
 
 
 def targets(recovery: Object) -> set[str]:

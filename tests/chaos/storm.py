@@ -115,12 +115,27 @@ class Storm:
         world = self.rigging.world
         pods = [p for p in await world.pods() if ready(p) and "deletionTimestamp" not in p["metadata"]]
         if len(pods) != self.rigging.pods:
-            return f"{len(pods)} of {self.rigging.pods} pods are Ready"
+            return f"{len(pods)} of {self.rigging.pods} pods are Ready; {await self._troubled()}"
         held = [n["metadata"]["name"] for n in await world.node_objects() if isolated(n)]
         open_ones = [
             r["metadata"]["name"] for r in await world.recoveries() if not r["status"]["times"].get("finished")
         ]
         return f"still tainted: {held}" if held else f"still open: {open_ones}" if open_ones else ""
+
+    async def _troubled(self) -> str:
+        """The pods that do not serve and the recoveries that are open, for whoever reads why the calm did not come."""
+        world = self.rigging.world
+        pods = [
+            f"{p['metadata']['name']} {p['status'].get('phase')} on {p['spec'].get('nodeName')}"
+            for p in await world.pods()
+            if not ready(p)
+        ]
+        recoveries = [
+            f"{r['spec']['unit']} {r['status'].get('phase')}: {r['status'].get('reason')} {r['status'].get('message')}"
+            for r in await world.recoveries()
+            if not r["status"]["times"].get("finished")
+        ]
+        return f"pods {pods}, recoveries {recoveries}"
 
     async def _look(self) -> None:
         """Which steady faults have been answered by now."""

@@ -92,6 +92,21 @@ async def test_a_dead_node_stops_nothing_and_takes_nothing(lab: LabCluster) -> N
     assert revived["spec"]["taints"] == []
 
 
+async def test_a_node_that_boots_again_starts_what_may_be_started_again(lab: LabCluster) -> None:
+    on = {"nodeSelector": {"kubernetes.io/hostname": "node-2"}}
+    make(lab, "always", npus=0, **on)
+    make(lab, "never", npus=0, restartPolicy="Never", **on)
+    await runs(lab, "always")
+    await runs(lab, "never")
+    lab.kubelets.kill("node-2")
+    lab.kubelets.revive("node-2")
+    again = await runs(lab, "always")
+    assert again["status"]["containerStatuses"][0]["restartCount"] == 1
+    ended = find(lab, "never")
+    assert ended is not None
+    assert ended["status"]["phase"] == "Failed"
+
+
 async def test_a_stuck_pod_ends_by_force_only(lab: LabCluster) -> None:
     make(lab, "a", nodeSelector={"kubernetes.io/hostname": "node-0"})
     await runs(lab, "a")

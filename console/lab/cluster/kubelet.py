@@ -71,10 +71,14 @@ class Kubelets:
                 self._status(pod, podstatus.unready(pod, _timestamp()))
 
     def revive(self, node: str) -> None:
-        """It boots again: Ready, and what was deleted meanwhile goes."""
+        """It boots again: Ready, what was deleted meanwhile goes, and what ran is started again or has Failed."""
         self._dead.discard(node)
         self._set_taints(node, add=[])
         self._set_ready(node, "True", "KubeletReady")
+        for pod in self._store.objects("pods"):
+            here = pod["spec"].get("nodeName") == node and "deletionTimestamp" not in pod["metadata"]
+            if here and pod["status"].get("phase") == "Running":
+                self._status(pod, podstatus.rebooted(pod, _timestamp()))
         self._look_again(lambda pod: pod["spec"].get("nodeName") == node)
 
     def fail(self, namespace: str, name: str, exit_code: int = 1) -> None:

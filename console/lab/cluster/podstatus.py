@@ -11,6 +11,8 @@ from console.lab.cluster.placement import NPU_PREFIX, finished, npus
 Object = dict[str, Any]
 
 REAL_CHIPS = "huawei.com/AscendReal"
+LOST_EXIT_CODE = 255
+"""Of containers that ended with their machine."""
 CHIP_CONFIGURATION = "ascend.kubectl.kubernetes.io/ascend-910-configuration"
 
 
@@ -93,13 +95,23 @@ def exited(pod: Object, exit_code: int, timestamp: str) -> Object:
     return {**unready(pod, timestamp), "phase": "Failed", "containerStatuses": containers}
 
 
+def rebooted(pod: Object, timestamp: str) -> Object:
+    """Status after the machine came back: the containers were lost; they serve again where they are started again."""
+    status = exited(pod, LOST_EXIT_CODE, timestamp)
+    return status if status.get("phase") == "Failed" else _conditions(status, "True", timestamp)
+
+
 def unready(pod: Object, timestamp: str) -> Object:
     """Status with Ready turned to False."""
+    return _conditions(pod["status"], "False", timestamp)
+
+
+def _conditions(status: Object, ready: str, timestamp: str) -> Object:
     conditions = [
-        {**c, "status": "False", "lastTransitionTime": timestamp} if c["type"] in ("Ready", "ContainersReady") else c
-        for c in pod["status"].get("conditions", [])
+        {**c, "status": ready, "lastTransitionTime": timestamp} if c["type"] in ("Ready", "ContainersReady") else c
+        for c in status.get("conditions", [])
     ]
-    return {**pod["status"], "conditions": conditions}
+    return {**status, "conditions": conditions}
 
 
 def _capacity(node: Object) -> int:
