@@ -22,7 +22,8 @@ T = TypeVar("T")
 EVERY_S = 0.25
 BEGUN_S = 30.0
 """An agent looks for commands every 2 s; one that has not begun by then has refused, or is not there."""
-REVERTED_S = 20.0
+REVERTED_S = 60.0
+"""Of an agent that was not heard: its next heartbeat (15 s), and the pauses between tries to reach Redis again."""
 PATIENCE_S = 45.0
 """A leader that is killed has a successor within this."""
 

@@ -51,7 +51,7 @@ async def test_a_pod_that_ends_is_restarted_with_its_instance(rig: LabRig) -> No
     assert pods(rig) == before
     goals = "detect=30s,delete=60s,ready=90s"
     code, report, err = await drill(rig, *real, "--force", "--expect", goals, node=None)
-    assert (code, report["ok"]) == (0, True), (report, err)
+    assert (code, report["ok"]) == (0, True), f"{report} {err}"
     assert [one["phase"] for one in report["phases"]] == ["detect", "delete", "ready"]
     assert {before[uid] for uid in before.keys() - pods(rig).keys()} == {PREFILL}
     (recovery,) = rig.cluster.store.objects("recoveries")
@@ -95,13 +95,13 @@ async def test_silence_and_a_lost_redis_change_nothing(rig: LabRig) -> None:
     before = pods(rig)
     goals = "detect=60s,reverted=120s"
     code, report, err = await drill(rig, "redis-down", "--ttl", "2m", "--expect", goals)
-    assert (code, report["ok"]) == (0, True), (report, err)
+    assert (code, report["ok"]) == (0, True), f"{report} {err}"
     assert "nothing new is decided from silence" in report["held"]
     assert await rig.redis.ping()
     assert annotation(rig) is None
     goals = "detect=150s,reverted=200s"
     code, report, err = await drill(rig, "node-silent", "--effect", "real", "--expect", goals)
-    assert (code, report["ok"]) == (0, True), (report, err)
+    assert (code, report["ok"]) == (0, True), f"{report} {err}"
     assert [one["phase"] for one in report["phases"]] == ["detect", "reverted"]
     assert report["held"] == "silence is not death, taints and pods stay as they are"
     assert pods(rig) == before
