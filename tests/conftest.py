@@ -4,6 +4,7 @@ A test that asks for the control plane or Redis gets its marker by itself: ``-m 
 """
 
 import os
+import signal
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +21,9 @@ from tests.waiting import wait_until
 ROOT = Path(__file__).parents[1]
 SKIP_CLUSTER = "NPUWARDEN_SKIP_CLUSTER"
 BINARIES = pytest.StashKey[Path]()
+
+# A run in the background of a script ignores SIGINT, and so would every command that tests interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A slow machine is no counterexample.
 settings.register_profile("npu-warden", deadline=None)

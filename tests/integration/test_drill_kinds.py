@@ -12,7 +12,7 @@ import pytest
 from console.drills import KINDS
 from console.lab.children import NPU_WARDEN
 from shared.names import CODE_AGENT_SILENT, DRILL_ANNOTATION, ORIGIN_LABEL
-from tests.integration.daemons import Daemon
+from tests.integration.daemons import Daemon, Reconciler
 from tests.integration.rig import HBM, PREFILL, Rig, uids
 from tests.process import Process
 from tests.waiting import wait_until
@@ -110,7 +110,8 @@ def test_silence_is_held_and_ends_with_the_first_real_fault(rig: Rig) -> None:
     assert rig.reported(node).drill is None
     wait_until("the real fault isolates the node", lambda: rig.taint(node), 40)
     wait_until("the command has ended", lambda: not drill.running, 60)
-    assert "has ended it: it has something real to report" in drill.tail()
+    ended, refused = "has ended it: it has something real to report", "refused: a real fault is open"
+    assert ended in drill.tail() or refused in drill.tail(), "as the command had seen it running, or not yet"
 
 
 @pytest.mark.parametrize("kind", BY_AGENT)
@@ -141,4 +142,9 @@ def test_every_part_may_be_killed_and_nothing_stays(rig: Rig, kind: str) -> None
     successor = rig.reconciler()
     successor.leads()
     wait_until("the real fault isolates the node", lambda: (rig.taint(node) or {}).get("value") == "SeparateNPU", 60)
-    assert json.loads(successor.get("/v1/drills"))["items"] == [] or "over" in successor.get("/v1/drills")
+    wait_until("its time is over", lambda: {one["state"] for one in _drills(successor)} <= {"over"}, 60)
+
+
+def _drills(reconciler: Reconciler) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = json.loads(reconciler.get("/v1/drills"))["items"]
+    return items

@@ -18,6 +18,8 @@ from tests.integration.rig import Rig
 
 COMPONENTS = [path for path in (DEPLOY / "components").glob("*/r*.yaml") if path.parent.name != "drill"]
 """Where components give the reconciler further rights; those of drills are another account's."""
+PROGRAM = "npu-warden/"
+"""So its requests name themselves."""
 HERE = Path(__file__).parent
 AFTER_A_CONFLICT = "read again after a conflict only, which tests/deploy/test_rights.py plays"
 NOT_HIT = "read before a delete of its units; here no unit of it is hit by deleting"
@@ -34,10 +36,11 @@ NOT_SEEN = {
 
 
 def asked(plane: ControlPlane) -> list[dict[str, Any]]:
-    """Each request of the reconciler's account that is about an object."""
+    """Each request of a reconciler that is about an object; tests ask with its account for what it must not have."""
     lines = plane.audit_log.read_text().splitlines()
     events = [json.loads(line) for line in lines if line.endswith("}")]  # the last one may be half written
-    return [event for event in events if event["user"]["username"] == ACCOUNT and "objectRef" in event]
+    ours = [e for e in events if e["user"]["username"] == ACCOUNT and e.get("userAgent", "").startswith(PROGRAM)]
+    return [event for event in ours if "objectRef" in event]
 
 
 def needs_of(event: dict[str, Any]) -> Iterator[Right]:
