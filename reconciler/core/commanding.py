@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 
 from reconciler.core import clock, drill_orders, drills
 from reconciler.core.judge import silent_since
-from reconciler.core.objects import Pod
+from reconciler.core.objects import Pod, Recovery
 from reconciler.core.state import State
 from reconciler.core.taints import record_of
 from reconciler.core.triggers import chips_of
@@ -105,12 +105,9 @@ def _rereads(state: State, now: Instant, sent: Collection[str]) -> Iterator[Comm
 
 def _rereads_of_restarts(state: State, now: Instant, sent: Collection[str]) -> Iterator[Command]:
     """The failed pod may be gone before anybody looks: the restart that it has caused still names it and its unit."""
-    there = {pod.metadata.uid for pod in state.pods.values()}
-    for recovery in state.recoveries.values():
-        opened = clock.parse(recovery.metadata.creation_timestamp)
-        fresh = opened is None or now.wall - opened < JUST_FAILED_S
-        if not (recovery.open and recovery.spec.cause.kind == "Software" and fresh):
-            continue
+    restarts = [one for one in state.recoveries.values() if _restarts_failed(one, now)]
+    there = {pod.metadata.uid for pod in state.pods.values()} if restarts else set()
+    for recovery in restarts:
         for target in recovery.spec.targets:
             number, gone = f"reread/{target.uid}", target.uid not in there
             if gone and number not in sent and target.node in state.heard and target.chips != ():
@@ -118,6 +115,12 @@ def _rereads_of_restarts(state: State, now: Instant, sent: Collection[str]) -> I
                     f"pod {recovery.metadata.namespace}/{target.pod} is restarted because a pod of its unit has Failed"
                 )
                 yield Command(number, str(target.node), now.wall + REREAD_S, Reread(why))
+
+
+def _restarts_failed(recovery: Recovery, now: Instant) -> bool:
+    opened = clock.parse(recovery.metadata.creation_timestamp)
+    fresh = opened is None or now.wall - opened < JUST_FAILED_S
+    return recovery.open and recovery.spec.cause.kind == "Software" and fresh
 
 
 def _just_failed(pod: Pod, now: Instant) -> bool:

@@ -7,15 +7,17 @@ beginning; the two clocks that the agent sees follow from them, jumps and reboot
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar, cast
 
 import msgspec
 
 from agent.decode.hccn_optical import Optical as Module
 from agent.decode.hccn_port import NetHealth as NetHealthAnswer
+from agent.detect.detector import Detector
 from agent.detect.readings import ChipIdentity, ChipReading, DriverReading, LinkReading
-from agent.probe import ChipSource
+from agent.feed import feed
+from agent.probe import CannotLook, ChipSource, Probe
 from agent.sensors.cpu_time import CpuTime
 from agent.sensors.gauges import Gauge, Measured
 from agent.sensors.hccn import Down
@@ -269,3 +271,16 @@ class Chips:
 
 
 CHIPS = cast(ChipSource, Chips())
+
+
+async def look_once(detector: Detector, probe: Probe, now: Callable[[], Instant]) -> None:
+    """One look of a probe as the agent makes it; `now` is asked when it is over."""
+    seen, why = None, None
+    try:
+        seen = await probe.look()
+        why = seen.trouble
+    except CannotLook as exc:
+        why = str(exc)
+    detector.node_blind(probe.name, why, now())
+    if seen is not None:
+        feed(detector, probe.name, seen, now())

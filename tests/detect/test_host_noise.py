@@ -25,8 +25,7 @@ from agent.config import AgentConfig, Paths
 from agent.detect.detector import Detector
 from agent.detect.memory import DetectorMemory
 from agent.detect.settings import DetectSettings
-from agent.feed import feed
-from agent.probe import CannotLook, Probe, Sensors
+from agent.probe import Probe, Sensors
 from agent.probes import card_lost, host_memory, kmsg, nic_carrier, pcie, stale_process
 from agent.remembering import recall, remember
 from agent.sensors.holders import Holder, NotTheHost
@@ -35,7 +34,7 @@ from agent.sensors.pci import PciBus
 from shared.model import NODE, Instant
 from shared.names import CODE_PROBE_FAILING
 from tests.detect.bench import CATALOGUE
-from tests.detect.noise import CHIPS, DAY_S, WHO, Noise
+from tests.detect.noise import CHIPS, DAY_S, WHO, Noise, look_once
 
 pytestmark = pytest.mark.slow
 
@@ -175,15 +174,7 @@ class Agent:
             if self.host.t < self.next_look.get(probe.name, 0.0):
                 continue
             self.next_look[probe.name] = self.host.t + probe.period_s
-            seen, why = None, None
-            try:
-                seen = await probe.look()
-                why = seen.trouble
-            except CannotLook as exc:
-                why = str(exc)
-            self.detector.node_blind(probe.name, why, self.host.now)
-            if seen is not None:
-                feed(self.detector, probe.name, seen, self.host.now)
+            await look_once(self.detector, probe, lambda: self.host.now)
 
 
 def moments(noise: Sequence[Noise]) -> Iterator[float]:

@@ -27,7 +27,7 @@ from agent.detect.readings import ChipEvent
 from agent.detect.settings import DetectSettings
 from agent.feed import feed
 from agent.peer_book import PeerBook
-from agent.probe import CannotLook, Observation, Probe, Sensors
+from agent.probe import Observation, Probe, Sensors
 from agent.probes import (
     chip_hang,
     hbm_ecc,
@@ -59,6 +59,7 @@ from tests.detect.noise import (
     Host,
     Noise,
     Real,
+    look_once,
 )
 
 pytestmark = pytest.mark.slow  # a whole day, again and again: ten seconds of CPU
@@ -117,15 +118,7 @@ class Agent:
     async def _look_at(self, due: list[Probe]) -> None:
         for probe in due:
             self._next_look[probe.name] = self.host.t + probe.period_s
-            seen, why = None, None
-            try:
-                seen = await probe.look()
-                why = seen.trouble
-            except CannotLook as exc:
-                why = str(exc)
-            self.detector.node_blind(probe.name, why, self.host.now)
-            if seen is not None:
-                feed(self.detector, probe.name, seen, self.host.now)
+            await look_once(self.detector, probe, lambda: self.host.now)
 
     def answer(self) -> None:
         for due in self.detector.due(self.host.now):
