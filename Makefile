@@ -28,7 +28,7 @@ help:
 check: uv sync lint
 	$(RUN) pytest -n auto -m "not cluster and not redis and not slow" tests/core tests/detect tests/decode
 
-# pytest builds the control plane itself before the first test that needs it; those run last.
+# pytest builds the control plane itself before the first test that needs it.
 test: machine sync lint
 	go=$$(scripts/go.sh); GO="$$go" scripts/run_tests.sh $(RUN) pytest -v
 

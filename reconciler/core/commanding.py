@@ -104,7 +104,10 @@ def _rereads(state: State, now: Instant, sent: Collection[str]) -> Iterator[Comm
 
 
 def _rereads_of_restarts(state: State, now: Instant, sent: Collection[str]) -> Iterator[Command]:
-    """The failed pod may be gone before anybody looks: the restart that it has caused still names it and its unit."""
+    """The failed pod may be gone before anybody looks: the restart that it has caused still names it and its unit.
+
+    Also one that has ended, as it does at once where its job is not to be saved.
+    """
     restarts = [one for one in state.recoveries.values() if _restarts_failed(one, now)]
     there = {pod.metadata.uid for pod in state.pods.values()} if restarts else set()
     for recovery in restarts:
@@ -120,7 +123,7 @@ def _rereads_of_restarts(state: State, now: Instant, sent: Collection[str]) -> I
 def _restarts_failed(recovery: Recovery, now: Instant) -> bool:
     opened = clock.parse(recovery.metadata.creation_timestamp)
     fresh = opened is None or now.wall - opened < JUST_FAILED_S
-    return recovery.open and recovery.spec.cause.kind == "Software" and fresh
+    return recovery.spec.cause.kind == "Software" and fresh
 
 
 def _just_failed(pod: Pod, now: Instant) -> bool:

@@ -138,7 +138,8 @@ def test_a_pod_that_has_just_failed_has_its_node_looked_at_once() -> None:
     [
         ("Software", 5, "Deleting", ["a", "b"]),
         ("Software", JUST_FAILED_S + 1, "Deleting", []),
-        ("Software", 5, "Recovered", []),
+        ("Software", 5, "OwnerTerminal", ["a", "b"]),
+        ("Software", 5, "Recovered", ["a", "b"]),
         ("Hardware", 5, "Deleting", []),
     ],
 )
