@@ -5,7 +5,7 @@ Every step is plain data, so that a counterexample can be read and be made a tes
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -84,6 +84,16 @@ def faults_of(text: str) -> list[Fault]:
         code = f"8{list(FaultLevel).index(FaultLevel(level)):02d}18402"
         found.append(fault(subject, code, FaultLevel(level), confirmed=sure == "yes"))  # type: ignore[arg-type]
     return found
+
+
+def play(story: Sequence[Step], cluster: WatchedCluster) -> None:
+    """From a quiet start to half a minute after the last step, and then everything is whole again."""
+    cluster.run_until(10)
+    for step in story:
+        cluster.run_until(cluster.clock.t + step.gap_s)
+        take(step, cluster)
+    cluster.run_until(cluster.clock.t + 30)
+    heal(cluster)
 
 
 def take(step: Step, cluster: WatchedCluster) -> None:

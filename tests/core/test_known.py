@@ -26,7 +26,7 @@ from reconciler.core.taints import with_taint
 from shared.model import FaultLevel
 from shared.names import ISOLATION_ANNOTATION
 from tests.core.any_cluster import LAYOUTS, Wanted, layout
-from tests.core.any_story import STEPS, Step, heal, take
+from tests.core.any_story import STEPS, Step, play
 from tests.core.build import job_with_pods
 from tests.core.test_properties import EXAMPLES, FATES, POLICIES
 from tests.core.watched_cluster import Fates, WatchedCluster, WatchedWarden
@@ -75,12 +75,7 @@ def test_going_on_from_the_last_round_changes_no_plan(
     drawn: tuple[int, list[Wanted]], story: list[Step], policy: Policy, fates: Fates
 ) -> None:
     cluster = TwofoldCluster(layout(*drawn), policy, fates)
-    cluster.run_until(10)
-    for step in story:
-        cluster.run_until(cluster.clock.t + step.gap_s)
-        take(step, cluster)
-    cluster.run_until(cluster.clock.t + 30)
-    heal(cluster)
+    play(story, cluster)
     cluster.run_until(cluster.clock.t + 120)
     assert cluster.warden.quiet_rounds, "every node was looked at in every round: nothing was tried"
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from reconciler.core.policy import Breaker, Budget, Isolation, Policy, Reschedule
 from tests.core.any_cluster import LAYOUTS, Wanted, layout
-from tests.core.any_story import STEPS, Step, heal, take
+from tests.core.any_story import STEPS, Step, play
 from tests.core.watched_cluster import Fates, WatchedCluster
 
 pytestmark = pytest.mark.slow
@@ -46,12 +46,7 @@ def test_every_call_is_right_and_all_ends_well(
     drawn: tuple[int, list[Wanted]], story: list[Step], policy: Policy, fates: Fates
 ) -> None:
     cluster = WatchedCluster(layout(*drawn), policy, fates)
-    cluster.run_until(10)
-    for step in story:
-        cluster.run_until(cluster.clock.t + step.gap_s)
-        take(step, cluster)
-    cluster.run_until(cluster.clock.t + 30)
-    heal(cluster)
+    play(story, cluster)
     healed_at = cluster.clock.t
     while not cluster.converged() and cluster.clock.t < healed_at + HEALED_WITHIN_S:
         cluster.run_until(cluster.clock.t + 20)
