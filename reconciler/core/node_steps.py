@@ -23,6 +23,7 @@ from shared.names import (
     ISOLATE_ANNOTATION,
     ISOLATION_ANNOTATION,
     OFFERED_ANNOTATION,
+    OPT_OUT_LABEL,
     RELEASE_ANNOTATION,
 )
 
@@ -30,13 +31,17 @@ _CONFLICT_TRIES = 4
 """A node's status is written by its kubelet now and then: so often a conflict is taken for a coincidence."""
 
 
-def _patch_node(node: Node, change: Callable[[Node], dict[str, Any] | None]) -> Step:
-    """Merge-patch a node under its resourceVersion; on a conflict look again and decide again on what is there now."""
+def _patch_node(node: Node, change: Callable[[Node], dict[str, Any] | Outcome]) -> Step:
+    """Merge-patch a node under its resourceVersion; on a conflict look again and decide again on what is there now.
+
+    `change` makes the patch for the node as it is, or refuses it.
+    """
     path = NODE.path("", node.metadata.name)
+    seen: tuple[Any, ...] = ()
     for _ in range(_CONFLICT_TRIES):
         patch = change(node)
-        if patch is None:
-            return Outcome(True)
+        if isinstance(patch, Outcome):
+            return dataclasses.replace(patch, seen=seen)
         patch.setdefault("metadata", {})["resourceVersion"] = node.metadata.resource_version
         reply = yield Call("PATCH", path, patch, MERGE_PATCH)
         if reply.ok:
@@ -48,14 +53,16 @@ def _patch_node(node: Node, change: Callable[[Node], dict[str, Any] | None]) -> 
             return failed(fresh, f"read of node {node.metadata.name}")
         if fresh.body["metadata"]["uid"] != node.metadata.uid:
             return Outcome(False, "conflict", f"node {node.metadata.name} is another machine now", (fresh.body,))
-        node = msgspec.convert(fresh.body, Node)
+        node, seen = msgspec.convert(fresh.body, Node), (fresh.body,)
     return Outcome(False, "conflict", f"node {node.metadata.name} changes faster than it can be written")
 
 
 def isolate(action: Isolate, now: Instant) -> Step:
     added = clock.seconds(now.wall)
 
-    def change(node: Node) -> dict[str, Any] | None:
+    def change(node: Node) -> dict[str, Any] | Outcome:
+        if node.metadata.labels.get(OPT_OUT_LABEL) == "true":  # set since it was decided
+            return Outcome(False, "opt-out", f"node {node.metadata.name} is left alone by its label")
         return {
             "metadata": {"annotations": {ISOLATION_ANNOTATION: _json(action.record)}},
             "spec": {"taints": with_taint(node, action.want, added)},
@@ -106,7 +113,7 @@ def release(action: Release, now: Instant) -> Step:
         # What the node offered before is forgotten: a person takes it as it is.
         annotations |= {RELEASE_ANNOTATION: None, ISOLATE_ANNOTATION: None, OFFERED_ANNOTATION: None}
 
-    def change(node: Node) -> dict[str, Any] | None:
+    def change(node: Node) -> dict[str, Any]:
         return {"metadata": {"annotations": annotations}, "spec": {"taints": with_taint(node, None, "") or None}}
 
     outcome: Outcome = yield from _patch_node(action.node, change)

@@ -23,7 +23,7 @@ from reconciler.core.objects import (
 from reconciler.core.state import Record
 from reconciler.core.steps import steps_for
 from reconciler.core.taints import want
-from shared.names import ISOLATION_ANNOTATION, TAINT_KEY
+from shared.names import ISOLATION_ANNOTATION, OPT_OUT_LABEL, TAINT_KEY
 from tests.core.build import job_with_pods, node
 from tests.core.worlds import T0
 
@@ -134,6 +134,19 @@ def test_isolate_is_not_done_when_the_taint_cannot_be_read_back() -> None:
     lab.between[1] = lambda: lab.taint(FOREIGN)
     outcome = lab.run(isolate(lab))
     assert (outcome.done, outcome.reason) == (False, "not-read-back")
+
+
+def test_isolate_leaves_a_node_alone_whose_label_has_come_in_between() -> None:
+    lab = Lab()
+    action = isolate(lab)
+    labels = {"metadata": {"labels": {OPT_OUT_LABEL: "true"}}}
+    lab.between[0] = lambda: lab.store.request(
+        "PATCH", "/api/v1/nodes/a", body=labels, content_type="application/merge-patch+json"
+    )
+    outcome = lab.run(action)
+    assert (outcome.done, outcome.reason) == (False, "opt-out")
+    assert outcome.seen[-1]["metadata"]["labels"][OPT_OUT_LABEL] == "true"
+    assert taints(lab) == []
 
 
 def test_isolate_leaves_another_machine_of_the_same_name_alone() -> None:
