@@ -24,6 +24,10 @@ class Recent:
         """It has happened `times` times; more than the limit need not be remembered."""
         self._times.setdefault(key, deque(maxlen=self._limit)).extend([at] * min(times, self._limit))
 
+    def missed(self, at: float) -> None:
+        """Happenings up to `at` may have gone unseen: what is known stays, and nothing is denied for a window."""
+        self._began = at
+
     def judge(self, key: Hashable, now: float) -> bool | None:
         times = self._times.get(key, deque())
         while times and times[0] <= now - self._window_s:

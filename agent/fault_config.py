@@ -13,7 +13,7 @@ from agent.fault_files import FaultFiles, Look, look
 from agent.metrics import Metrics
 from agent.own_thread import OwnThread
 from agent.probe import CannotLook
-from shared.model import Instant
+from shared.aio import now
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ PATIENCE_S = 5.0
 
 
 class FaultConfig:
-    """Detection takes the files by `take`, and by nothing else."""
+    """Detection gets the files by `refresh`, and by nothing else."""
 
     def __init__(self, directory: Path, detector: Detector, metrics: Metrics) -> None:
         self.directory = directory
@@ -30,20 +30,15 @@ class FaultConfig:
         self._detector, self._metrics = detector, metrics
         self._counted: set[str] = set()
         self._thread = OwnThread("the fault-code files")
+        self._parser = OwnThread("parsing the fault-code files")
 
-    async def look(self) -> Look:
-        """Off the event loop, within PATIENCE_S. What hangs is a directory that cannot be read."""
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                return await self._thread.run(lambda: look(self.directory))
-        except (TimeoutError, CannotLook):  # the second: the look before still hangs
-            return Look.in_vain(self.directory, f"no answer within {PATIENCE_S:g} s")
-
-    def take(self, found: Look, now: Instant) -> bool:
-        """Whether a file has come, changed or gone. What is not used is logged once for each change."""
-        changed = self._files.changed(found)
+    async def refresh(self) -> bool:
+        """Whether a file has come, changed or gone. Files are read and parsed off the event loop: a disk may hang, and
+        a large file takes its time. What is not used is logged once for each change."""
+        changed = self._files.changed(await self._look())
         if changed:
-            for complaint in self._detector.config(changed, now):
+            read = await self._parser.run(lambda: self._detector.overlay.parse(changed))
+            for complaint in self._detector.configure(read, now()):
                 log.warning("%s: %s", self.directory, complaint)
             for name, text in changed.items():
                 if text is None:
@@ -52,6 +47,14 @@ class FaultConfig:
                     log.info("%s: %s is in force", self.directory, name)
         self._count()
         return bool(changed)
+
+    async def _look(self) -> Look:
+        """Within PATIENCE_S. What hangs is a directory that cannot be read."""
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                return await self._thread.run(lambda: look(self.directory))
+        except (TimeoutError, CannotLook):  # the second: the look before still hangs
+            return Look.in_vain(self.directory, f"no answer within {PATIENCE_S:g} s")
 
     def overrides(self) -> list[Override]:
         """Each rule in force that differs from what ships."""

@@ -24,6 +24,9 @@ from agent.sensors.process import find_tool
 
 log = logging.getLogger(__name__)
 
+WITHOUT_PORTS = ("310", "310P")
+"""Cards that have no network port of their own: hccn_tool has nothing to say of them, wherever it is installed."""
+
 
 class Host(msgspec.Struct, frozen=True):
     """`library` is set when the chips are read through it: then events can be subscribed to as well."""
@@ -41,7 +44,7 @@ def open_host(config: AgentConfig, metrics: Metrics) -> Host:
     library = find_library(paths.dcmi)
     if paths.dcmi and library is None:
         log.error("paths.dcmi: there is no %s; falling back to npu-smi", paths.dcmi)
-    tool = find_tool(paths.hccn_tool, *hccn.PLACES)
+    tool = None if bus.generation in WITHOUT_PORTS else find_tool(paths.hccn_tool, *hccn.PLACES)
     chips = _chips(library, paths, bus, metrics)
     sensors = Sensors(
         chips=chips,
@@ -51,7 +54,8 @@ def open_host(config: AgentConfig, metrics: Metrics) -> Host:
         peers=PeerBook(),
         pods=HeldChips(PodDevices(Path(paths.kubelet_dir))),
     )
-    log.info("chips are read by %s, links by %s", sensors.chips.name, tool or "nobody: no hccn_tool here")
+    nobody = f"nobody: a {bus.generation} has none" if bus.generation in WITHOUT_PORTS else "nobody: no hccn_tool here"
+    log.info("chips are read by %s, links by %s", sensors.chips.name, tool or nobody)
     return Host(sensors, library, boot_id(Path(paths.procfs)))
 
 

@@ -30,7 +30,7 @@ class Metrics:
         self.outbox_notes = self._gauge("outbox_notes", "Change notes that wait for Redis.")
         self.state_errors = self._counter("state_errors", "Failed writes of the state file.")
         self.commands = self._counter("commands", "Commands of the reconciler, by what came of them.", "kind", "result")
-        self.open_faults = self._gauge("open_faults", "Open faults by level.", "level")
+        self.open_faults = self._gauge("open_faults", "Open faults by level and origin.", "level", "origin")
         self.chips = self._gauge("chips", "Chips by health.", "health")
         self.config_bad_entries = self._gauge(
             "config_bad_entries", "Entries of a fault-code file that are not used; /v1/config names them.", "file"

@@ -13,10 +13,25 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
+from agent.counting import Kept as Counted
+from agent.counting import Rising
 from agent.probe import Probe
+from shared.aio import now
 from shared.model import Instant
 
 log = logging.getLogger(__name__)
+
+
+class RemembersCounters:
+    """A probe whose whole memory is one set of counters."""
+
+    _rising: Rising
+
+    def memory(self) -> Counted:
+        return self._rising.memory(now())
+
+    def recall(self, kept: bytes, at: Instant, *, same_boot: bool) -> None:
+        self._rising.recall(msgspec.json.decode(kept, type=Counted), at, same_boot=same_boot)
 
 
 @runtime_checkable

@@ -30,7 +30,7 @@ async def scan(config: AgentConfig) -> NodeReport:
     host = open_host(config, metrics)
     detector = Detector(catalog.load(), config.debounce)
     files = FaultConfig(Path(config.paths.config_dir), detector, metrics)
-    files.take(await files.look(), now())
+    await files.refresh()
     firmware: str | None = None
     try:
         for probe in probes.load(config, host.sensors):

@@ -11,7 +11,9 @@ import contextlib
 import logging
 import random
 import time
+from collections import Counter
 from collections.abc import Coroutine, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -173,8 +175,7 @@ class Agent:
 
     async def _reload(self) -> None:
         """MindCluster's files, when they have changed."""
-        found = await self.fault_config.look()
-        if self.fault_config.take(found, now()):
+        if await self.fault_config.refresh():
             self._wake.set()
 
     # -- what goes out -------------------------------------------------------------------------------------------
@@ -247,8 +248,9 @@ class Agent:
             log.warning("Redis did not take the last report in %.0f s; its changes stay in the outbox", LAST_REPORT_S)
 
     def _count(self, report: NodeReport) -> None:
-        for level in FaultLevel:
-            self.metrics.open_faults.labels(level.value).set(sum(fault.level == level for fault in report.faults))
+        faults = Counter[tuple[FaultLevel, str]]((fault.level, fault.origin) for fault in report.faults)
+        for level, origin in product(FaultLevel, ("probe", "drill")):
+            self.metrics.open_faults.labels(level.value, origin).set(faults[level, origin])
         for health in ("ok", "fault", "unknown"):
             self.metrics.chips.labels(health).set(sum(chip.health == health for chip in report.chips))
         self.metrics.blind_sources.clear()

@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import msgspec
 
+from console.cli.output import harmless
 from shared.names import (
     CODE_AGENT_SILENT,
     CODE_CARD_LOST,
@@ -120,16 +121,16 @@ def phases_of(at_s: Mapping[str, float], wanted: Mapping[str, float]) -> list[Ti
 
 
 def render(report: Report, form: str) -> str:
-    """The report as one of FORMATS."""
+    """The report as one of FORMATS. Whoever may annotate the node can have written it: none of it steers a terminal."""
     match form:
         case "json":
             return json.dumps({**msgspec.to_builtins(report), "ok": report.ok}, indent=2)
         case "junit":
-            return _junit(report)
+            return harmless(_junit(report))
         case "markdown":
-            return _markdown(report)
+            return harmless(_markdown(report))
         case _:
-            return _text(report)
+            return harmless(_text(report))
 
 
 def _headline(report: Report) -> str:

@@ -32,6 +32,26 @@ traces() {
   fi
 }
 
+# From Kubernetes 1.30 on. Where the kinds are not known kubectl fails on them, and there are none to remove.
+policies_known() {
+  kinds=$($kubectl get --raw /apis/admissionregistration.k8s.io/v1)
+  case $kinds in *validatingadmissionpolicies*) ;; *) return 1 ;; esac
+}
+
+# Everything of deploy/, in one call: namespaces are waited for, and what is in them goes with them.
+everything() {
+  if policies_known; then
+    $kubectl delete -k "$here" --ignore-not-found
+    return
+  fi
+  echo "uninstall.sh: this Kubernetes knows no ValidatingAdmissionPolicy: admission.yaml is left out" >&2
+  set --
+  for file in $(sed -n 's/^  - \(.*\.yaml\)$/\1/p' "$here/Kustomization"); do
+    [ "$file" = admission.yaml ] || set -- "$@" -f "$here/$file"
+  done
+  $kubectl delete "$@" --ignore-not-found
+}
+
 # What the components made outside of the warden's namespaces, and inside of them what would go on.
 components() {
   $kubectl -n npuwarden-system delete cronjob/npuwarden-drill --cascade=foreground --ignore-not-found
@@ -47,14 +67,11 @@ components() {
     $kubectl delete clusterissuers.cert-manager.io/npuwarden-redis clusterissuers.cert-manager.io/npuwarden-self-signed --ignore-not-found
     $kubectl -n cert-manager delete certificates.cert-manager.io/npuwarden-redis-ca secret/npuwarden-redis-ca --ignore-not-found
   fi
-  kinds=$($kubectl get --raw /apis/admissionregistration.k8s.io/v1)
-  case $kinds in
-  *validatingadmissionpolicies*) # from Kubernetes 1.30 on
+  if policies_known; then
     for name in npuwarden-ranktable-configmaps npuwarden-drill-nodes npuwarden-evidence-configmaps; do
       $kubectl delete "validatingadmissionpolicybinding/$name" "validatingadmissionpolicy/$name" --ignore-not-found
     done
-    ;;
-  esac
+  fi
   # Of the same name ClusterD has a Service: ours has our label and no selector. The slices are ours by their names.
   is=$($kubectl -n mindx-dl get service clusterd-grpc-svc --ignore-not-found \
     -o jsonpath='{.metadata.labels.app\.kubernetes\.io/part-of}{.spec.selector}')
@@ -83,7 +100,7 @@ all)
     # shellcheck disable=SC2086
     [ -z "$removed" ] || $kubectl label "$node" $removed >/dev/null
   done
-  $kubectl delete -k "$here" --ignore-not-found
+  everything
   ;;
 *)
   echo "uninstall.sh: all, components or traces, not '$1'" >&2

@@ -43,8 +43,8 @@ class Counting:
             for name, node in state.nodes.items()
         }
         metrics.withdrawn_npus.set(sum(missing for _, missing in self._missing.values()))
-        faults = Counter(fault.level.value for heard in state.heard.values() for fault in heard.report.faults)
-        _set_all(metrics.open_faults, {level.value: faults[level.value] for level in FaultLevel})
+        faults = Counter((f.level.value, f.origin) for heard in state.heard.values() for f in heard.report.faults)
+        _set_all(metrics.open_faults, {(level.value, "probe"): 0 for level in FaultLevel} | faults)
         _set_all(metrics.blind_sources, Counter(u.probe for h in state.heard.values() for u in h.report.unknown))
         phases = Counter((recovery.status.phase, recovery.spec.origin) for recovery in state.recoveries.values())
         _set_all(metrics.recoveries, {(phase, "probe"): 0 for phase in OPEN_PHASES | FINISHED_PHASES} | phases)

@@ -34,6 +34,9 @@ log = logging.getLogger(__name__)
 
 REQUEST_TIMEOUT_S = 5.0
 AT_ONCE = 32
+TELLING_AT_ONCE = 4
+"""So many of them may only tell: they cost the API server as much as the taint that comes meanwhile."""
+_TELLS = (SetCondition, KeepRecord, KeepOffered)
 BACKOFF_S = (0.2, 30.0)
 FORGET_AFTER_S = 120.0
 LONGEST_ASKED_S = 60.0
@@ -76,6 +79,8 @@ class Executor:
         self._valid_until, self._metrics = valid_until, metrics
         self._waiting: dict[str, list[Action]] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
+        self._telling: set[str] = set()
+        """Keys of `_running` whose first action only tells."""
         self._backoffs: dict[str, _Backoff] = {}
         self._ended: dict[str, float] = {}
         self._plan = 0
@@ -112,9 +117,14 @@ class Executor:
         for key in list(self._waiting):
             if len(self._running) >= AT_ONCE:
                 break
+            tells = isinstance(self._waiting[key][0], _TELLS)
+            if tells and len(self._telling) >= TELLING_AT_ONCE:
+                break  # they are the last of every plan: what follows only tells, too
             held = self._backoffs.get(key)
             if held is None or held.until <= now:
                 actions = self._waiting.pop(key)
+                if tells:
+                    self._telling.add(key)
                 self._running[key] = asyncio.create_task(self._work(key, actions, self._plan), name=f"action {key}")
         self._metrics.queue.set(len(self._waiting) + len(self._running))
         self._metrics.backing_off.set(sum(b.until > now for b in self._backoffs.values()))
@@ -127,6 +137,7 @@ class Executor:
                     break
         finally:
             del self._running[key]
+            self._telling.discard(key)
             self._ended[key] = time.monotonic()
             self._begin()
 
@@ -143,7 +154,7 @@ class Executor:
         if outcome.done:
             self._backoffs.pop(action.key, None)
             # Bookkeeping on every node at every start would bury the lines that matter.
-            level = logging.DEBUG if isinstance(action, (SetCondition, KeepRecord, KeepOffered)) else logging.INFO
+            level = logging.DEBUG if isinstance(action, _TELLS) else logging.INFO
             log.log(level, "%s %s: done in %.0f ms", kind, action.key, (time.monotonic() - started) * 1000)
             self._crash_point(_point_after(action))
         else:

@@ -66,7 +66,7 @@ class Metrics:
         self.withdrawn_npus = gauge(
             "withdrawn_npus", "NPUs that device plugins keep from the scheduler, by what each node has offered before"
         )
-        self.open_faults = gauge("open_faults", "open faults of all nodes, by level", "level")
+        self.open_faults = gauge("open_faults", "open faults of all nodes, by level and origin", "level", "origin")
         self.blind_sources = gauge("blind_sources", "chips and nodes that a probe cannot see, by probe", "probe")
         self.breaker_open = gauge("breaker_open", "1 while the breaker keeps further nodes from being isolated")
         self.breaker_nodes = gauge("breaker_nodes", "nodes newly isolated within the breaker's window")

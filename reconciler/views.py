@@ -31,7 +31,7 @@ from reconciler.core.state import Heard, State
 from reconciler.core.taints import current_want, record_of
 from reconciler.core.units import Index
 from reconciler.workloads import unit_of
-from shared.model import Instant
+from shared.model import Fault, Instant
 
 MAX_SIMILAR = 5
 
@@ -103,7 +103,11 @@ def faults(
     for name in sorted(state.heard) if node is None else [node] if node in state.heard else []:
         for fault in sorted(state.heard[name].report.faults, key=lambda fault: fault.id):
             if level in (None, fault.level.value) and code in (None, fault.code):
-                yield OpenFault(node=name, **msgspec.structs.asdict(fault))
+                yield open_fault(name, fault)
+
+
+def open_fault(node: str, fault: Fault) -> OpenFault:
+    return OpenFault(node=node, **msgspec.structs.asdict(fault))
 
 
 def recovery(item: Recovery) -> RecoveryAnswer:

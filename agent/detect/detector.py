@@ -18,7 +18,7 @@ from agent.detect.complaints import Complaint
 from agent.detect.driver import DriverSide, Due
 from agent.detect.looks import Looks
 from agent.detect.memory import BlindProbe, DetectorMemory
-from agent.detect.overlay import Overlay, Override
+from agent.detect.overlay import Overlay, Override, Read
 from agent.detect.readings import ChipEvent, ChipFinding, ChipIdentity, DriverReading, LinkReading, NodeFinding
 from agent.detect.settings import DetectSettings
 from agent.detect.view import DetectView
@@ -171,6 +171,10 @@ class Detector:
         Returns a complaint for each entry, or whole file, that was not used. A file that cannot be read keeps its
         last good content, and the built-in rules where there never was one.
         """
+        return self.configure(self.overlay.parse(files), now)
+
+    def configure(self, files: Mapping[str, Read], now: Instant) -> list[Complaint]:
+        """The same, of files that `overlay.parse` has read."""
         complaints = self.overlay.take(files)
         self._book.reconfigure(self.overlay.rules, now)
         self.tick(now)

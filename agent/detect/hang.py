@@ -7,6 +7,8 @@ never ends one; a single sign of life does.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 MINUTE_S = 60.0
@@ -27,6 +29,13 @@ class Work(msgspec.Struct, frozen=True):
     hbm_pct: float | None = None
     packets: int | None = None
     cpu_s: float | None = None
+
+
+class Watched(msgspec.Struct, frozen=True):
+    """What is known of a chip: its newest look, and how many in a row up to it were idle."""
+
+    last: Work
+    idle_looks: int
 
 
 class IdleBelow(msgspec.Struct, frozen=True):
@@ -81,6 +90,14 @@ class HangWatch:
         if still is None or 0 < self._idle[phy] < self._looks:
             return None
         return still
+
+    def memory(self) -> dict[int, Watched]:
+        return {phy: Watched(work, self._idle.get(phy, 0)) for phy, work in self._last.items()}
+
+    def recall(self, kept: Mapping[int, Watched]) -> None:
+        """What an earlier process of this boot has seen. A count goes on only if the next look follows soon enough."""
+        self._last = {phy: one.last for phy, one in kept.items()}
+        self._idle = {phy: one.idle_looks for phy, one in kept.items()}
 
     def idle_looks(self, phy: int) -> int:
         return self._idle.get(phy, 0)

@@ -27,31 +27,44 @@ class Override(msgspec.Struct, frozen=True):
     key: str
 
 
+Read = Parsed | UnusableFile | None
+"""What has become of a file: its content, why it cannot be used, or None where it is gone."""
+
+
 class Overlay:
-    """`take` the files as they change. A file that cannot be read keeps its last good content."""
+    """`parse` files as they change and `take` what they say. One that cannot be read keeps its last good content."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
         self._files: dict[str, Parsed] = {}
         self._unusable: dict[str, Complaint] = {}
 
-    def take(self, files: Mapping[str, str | None]) -> list[Complaint]:
-        """The new content of the given files (None: the file is gone). Returns what is not used of them."""
-        new: list[Complaint] = []
+    def parse(self, files: Mapping[str, str | None]) -> dict[str, Read]:
+        """What the given files say (None: the file is gone). Changes nothing, so it may run in a thread: a ConfigMap
+        has room for 90,000 codes, which take a second."""
+        read: dict[str, Read] = {}
         for name, text in files.items():
-            self._unusable.pop(name, None)
-            if text is None:
-                self._files.pop(name, None)
-                continue
             try:
-                self._files[name] = rules.parse(name, text, self._catalogue)
+                read[name] = None if text is None else rules.parse(name, text, self._catalogue)
             except UnusableFile as exc:
+                read[name] = exc
+        return read
+
+    def take(self, files: Mapping[str, Read]) -> list[Complaint]:
+        """The new content of the given files. Returns what is not used of them."""
+        new: list[Complaint] = []
+        for name, read in files.items():
+            self._unusable.pop(name, None)
+            if read is None:
+                self._files.pop(name, None)
+            elif isinstance(read, UnusableFile):
                 instead = "its last good content stays" if name in self._files else "what ships is"
-                why = f"{str(exc).removeprefix(f'{name}: ')}; {instead} in force"
+                why = f"{str(read).removeprefix(f'{name}: ')}; {instead} in force"
                 self._unusable[name] = Complaint(name, WHOLE, why)
                 new.append(self._unusable[name])
             else:
-                new += self._files[name].complaints
+                self._files[name] = read
+                new += read.complaints
         return new
 
     @property

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 
 from agent.config import AgentConfig
+from agent.own_thread import OwnThread
 from agent.probe import CannotLook, Observation, Sensors
 
 log = logging.getLogger(__name__)
@@ -21,10 +22,13 @@ class CardLost:
     def __init__(self, period_s: float, sensors: Sensors) -> None:
         self.period_s = period_s
         self._sensors = sensors
+        self._thread = OwnThread("the PCI bus in sysfs")
 
     async def look(self) -> Observation:
-        bus, before, passed = self._sensors.bus, self._sensors.bus.npus, self._sensors.bus.passed_through
-        now = bus.look()
+        bus = self._sensors.bus
+        seen = await self._thread.run(bus.read)
+        before, passed = bus.npus, bus.passed_through
+        now = bus.take(seen)
         if now is None:
             raise CannotLook(f"the PCI bus cannot be read: {bus.error}")
         if before is not None and now != before:

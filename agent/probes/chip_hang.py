@@ -10,8 +10,10 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import msgspec
+
 from agent.config import AgentConfig
-from agent.detect.hang import HangWatch, IdleBelow, Work
+from agent.detect.hang import HangWatch, IdleBelow, Watched, Work
 from agent.detect.readings import ChipFinding
 from agent.limits import ChipHang as Limits
 from agent.measuring import measured
@@ -24,6 +26,7 @@ from agent.sensors.hccn import Hccn
 from agent.sensors.hccn_950 import Hccn950
 from agent.sensors.holders import NotTheHost
 from agent.sensors.npu_smi import NpuSmi
+from shared.model import Instant
 
 CODE = "200001002"
 PERIOD_S = 60.0
@@ -70,6 +73,14 @@ class ChipHang:
         strangers = self._strangers_again({pid: phy for phy, held in pids.items() for pid in held if pid not in times})
         troubles = [*([unknown] if unknown else []), *strangers, *reasons(failed)]
         return Observation(chips=tuple(findings), partly=partly(troubles))
+
+    def memory(self) -> dict[int, Watched]:
+        return self._watch.memory()
+
+    def recall(self, kept: bytes, at: Instant, *, same_boot: bool) -> None:
+        """No process outlives a boot, so there is no idle one to go on with."""
+        if same_boot:
+            self._watch.recall(msgspec.json.decode(kept, type=dict[int, Watched]))
 
     def _strangers_again(self, unseen: Mapping[int, int]) -> list[str]:
         """Processes that were not there in the look before either, and so have not just ended: the driver's numbers

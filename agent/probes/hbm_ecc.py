@@ -8,24 +8,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import Any
-
-import msgspec
 
 from agent.config import AgentConfig
-from agent.counting import Kept, Rising
+from agent.counting import Rising
 from agent.detect.readings import ChipFinding
 from agent.limits import HbmEcc as HbmEccLimits
 from agent.measuring import PERIOD_S, TIMEOUT_S, measured
 from agent.probe import Observation, Sensors
+from agent.remembering import RemembersCounters
 from agent.sensors.gauges import Ecc, Gauges, ecc
-from shared.aio import now
-from shared.model import Instant
 
 UNCORRECTABLE, ISOLATED = "NW-HBM-UNCORRECTABLE", "NW-HBM-ISOLATED"
 
 
-class HbmEcc:
+class HbmEcc(RemembersCounters):
     name = "hbm_ecc"
     period_s = PERIOD_S
     timeout_s = TIMEOUT_S
@@ -48,12 +44,6 @@ class HbmEcc:
             yield ChipFinding(phy, UNCORRECTABLE, rising, {"total": str(seen.uncorrectable)} if rising else {})
         many = seen.isolated_pages >= self._limits.isolated_pages
         yield ChipFinding(phy, ISOLATED, many, {"pages": str(seen.isolated_pages)} if many else {})
-
-    def memory(self) -> Any:
-        return self._rising.memory(now())
-
-    def recall(self, kept: bytes, at: Instant, *, same_boot: bool) -> None:
-        self._rising.recall(msgspec.json.decode(kept, type=Kept), at, same_boot=same_boot)
 
 
 def make(config: AgentConfig, sensors: Sensors) -> HbmEcc | None:

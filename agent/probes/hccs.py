@@ -8,26 +8,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import Any
-
-import msgspec
 
 from agent.config import AgentConfig
-from agent.counting import Kept, Rising
+from agent.counting import Rising
 from agent.detect.readings import ChipFinding
 from agent.evidence import Streak
 from agent.limits import Hccs as HccsLimits
 from agent.measuring import PERIOD_S, TIMEOUT_S, measured
 from agent.probe import Observation, Sensors
+from agent.remembering import RemembersCounters
 from agent.sensors.gauges import Gauges, Measured, hccs_crc_errors, hccs_up
-from shared.aio import now
-from shared.model import Instant
 
 CODE, ERRORS = "NW-HCCS", "NW-HCCS-ERRORS"
 STATUS, STATISTICS = 0, 1
 
 
-class Hccs:
+class Hccs(RemembersCounters):
     name = "hccs"
     period_s = PERIOD_S
     timeout_s = TIMEOUT_S
@@ -61,12 +57,6 @@ class Hccs:
         if many is not None:
             evidence = {"crc errors": f"{self._rising.within_window(chip, mono)} new"} if many else {}
             yield ChipFinding(one.chip.phy, ERRORS, many, evidence)
-
-    def memory(self) -> Any:
-        return self._rising.memory(now())
-
-    def recall(self, kept: bytes, at: Instant, *, same_boot: bool) -> None:
-        self._rising.recall(msgspec.json.decode(kept, type=Kept), at, same_boot=same_boot)
 
 
 def make(config: AgentConfig, sensors: Sensors) -> Hccs | None:

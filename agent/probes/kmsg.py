@@ -1,17 +1,19 @@
 """Kernel messages that mean a fault of the host, or a chip whose heartbeat the driver has lost.
 
 A message is a moment and no state: its code holds for `hold_s` after the last one. What was printed before the agent
-started counts from when it was printed, so an old message raises nothing. A lost heartbeat is handed on as an event of
-the chip, and the driver's own list decides whether it is so; one from before the start needs no event, since the first
-poll looks at every chip.
+started counts from when it was printed, so an old message raises nothing. Records that the kernel overwrote before they
+were read are told, and then no code is denied for `hold_s`. A lost heartbeat is handed on as an event of the chip, and
+the driver's own list decides whether it is so; one from before the start needs no event, since the first poll looks at
+every chip.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -30,6 +32,8 @@ from shared.names import CODE_CARD_LOST
 log = logging.getLogger(__name__)
 
 MAX_TEXT = 200
+MATCHED_AT_ONCE = 500
+"""Messages, between two turns of the event loop: each is held against every pattern."""
 LOST_CHIP_UNKNOWN = "NW-KMSG-NPU"
 """The node's code for the heartbeat of a chip that the driver does not list: the node must not keep it for itself."""
 
@@ -57,12 +61,18 @@ class KernelLog:
 
     async def look(self) -> Observation:
         at = now()
+        events: list[ChipEvent] = []
+        lost = 0
         if self._recent is None:
             self._recent = await self._history(at)
-            events = []
         else:
-            events = self._sort(self._read(at), at.mono, self._recent)
-        return Observation(events=tuple(events), node=tuple(self._findings(at.mono, self._recent)))
+            messages = [message for message in self._read(at) if message.seq > self._seq]  # not what was read before
+            lost = self._lost(messages, at.mono, self._recent)
+            for first in range(0, len(messages), MATCHED_AT_ONCE):
+                events += self._sort(messages[first : first + MATCHED_AT_ONCE], at.mono, self._recent)
+                await asyncio.sleep(0)
+        findings = tuple(self._findings(at.mono, self._recent))
+        return Observation(events=tuple(events), node=findings, partly=told(lost))
 
     def memory(self) -> Kept:
         return Kept(self._seq, now(), self._last)
@@ -83,13 +93,14 @@ class KernelLog:
         while True:
             messages = self._read(at)
             first = first or (messages[0] if messages else None)
-            for message in messages:
+            for n, message in enumerate(messages):
+                if n % MATCHED_AT_ONCE == 0:
+                    await asyncio.sleep(0)
                 if message.seq > self._seq:
                     self._seq = message.seq
                     self._keep(message)
             if not self._kmsg.more:
                 break
-            await asyncio.sleep(0)
         began = at.mono if first is None else float("-inf") if first.seq == 0 else first.mono
         recent = Recent(window_s=self._hold_s, limit=1, began=began)
         for code, message in self._last.items():
@@ -108,13 +119,22 @@ class KernelLog:
         except OSError as exc:
             raise CannotLook(f"{self._kmsg.path}: {exc.strerror or exc}") from exc
 
+    def _lost(self, messages: Sequence[Message], mono: float, recent: Recent) -> int:
+        """How many records are missing, before and among these: the kernel numbers them without a gap. Before the first
+        that was ever read nothing is known to be."""
+        seqs = [message.seq for message in messages]
+        if self._seq >= 0:
+            seqs.insert(0, self._seq)
+        lost = sum(after - before - 1 for before, after in pairwise(seqs))
+        if lost:
+            recent.missed(mono)
+        return lost
+
     def _sort(self, messages: Iterable[Message], mono: float, recent: Recent) -> list[ChipEvent]:
         """Note what concerns the node; return what concerns chips."""
         events: list[ChipEvent] = []
         chips = self._sensors.chips.enumeration.chips
         for message in messages:
-            if message.seq <= self._seq:  # the log was opened anew
-                continue
             self._seq = message.seq
             found = match(message.text)
             if found is None:
@@ -139,6 +159,10 @@ class KernelLog:
     def _evidence(self, code: str) -> dict[str, str]:
         last = self._last[code]
         return {"message": last.text, "at": datetime.fromtimestamp(last.wall, UTC).isoformat("T", "seconds")}
+
+
+def told(lost: int) -> str | None:
+    return f"{lost} records of the kernel log were gone before they were read" if lost else None
 
 
 def make(config: AgentConfig, sensors: Sensors) -> KernelLog | None:

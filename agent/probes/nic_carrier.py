@@ -8,21 +8,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
-
-import msgspec
 
 from agent.config import AgentConfig
-from agent.counting import Kept, Rising
+from agent.counting import Rising
 from agent.detect.readings import NodeFinding
 from agent.own_thread import OwnThread
 from agent.probe import CannotLook, Observation, Sensors
+from agent.remembering import RemembersCounters
 from agent.sensors.nics import Nic, read_nics
-from shared.aio import now
-from shared.model import Instant
 
 
-class NicCarrier:
+class NicCarrier(RemembersCounters):
     """`read` gives all interfaces and may raise OSError."""
 
     name = "nic_carrier"
@@ -49,12 +45,6 @@ class NicCarrier:
         flapping = {nic.name: f"{nic.downs} times down since boot" for nic in cards if judged[nic.name]}
         if flapping or None not in judged.values():
             yield NodeFinding("NW-NIC-FLAP", bool(flapping), evidence=flapping)
-
-    def memory(self) -> Any:
-        return self._rising.memory(now())
-
-    def recall(self, kept: bytes, at: Instant, *, same_boot: bool) -> None:
-        self._rising.recall(msgspec.json.decode(kept, type=Kept), at, same_boot=same_boot)
 
 
 def carriers(cards: list[Nic]) -> tuple[NodeFinding, NodeFinding]:

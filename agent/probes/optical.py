@@ -44,43 +44,49 @@ class Optical(PortStreaks):
         plugged = {phy: module for phy, module in modules.items() if module.present}
         for phy, module in modules.items():
             yield ChipFinding(phy, ABSENT, phy not in plugged)
-            yield from self._findings(phy, POWER, out_of_limits(module) if phy in plugged else {})
-            yield from self._findings(phy, SIGNAL, flags_of(phy, plugged) if phy in plugged else {})
+            power = out_of_limits(module) if phy in plugged else {}
+            signal = flags_of(phy, plugged) if phy in plugged else {}
+            for code, evidence in ((POWER, power), (SIGNAL, signal)):
+                if evidence is not None:
+                    yield from self._findings(phy, code, evidence)
 
 
-def out_of_limits(module: Module) -> dict[str, str]:
-    """Lanes whose power is outside what the module itself states; without such limits nothing can be said."""
-    found: dict[str, str] = {}
-    for lane in module.lanes:
-        found |= _outside(f"tx{lane.lane}", lane.tx_power_mw, module.tx_power_mw_limits)
-        found |= _outside(f"rx{lane.lane}", lane.rx_power_mw, module.rx_power_mw_limits)
-    return found
+def out_of_limits(module: Module) -> dict[str, str] | None:
+    """Lanes whose power is outside what the module itself states; None where no lane can be held against limits."""
+    powers = {f"tx{lane.lane}": (lane.tx_power_mw, module.tx_power_mw_limits) for lane in module.lanes}
+    powers |= {f"rx{lane.lane}": (lane.rx_power_mw, module.rx_power_mw_limits) for lane in module.lanes}
+    judged = {what: text for what, (mw, limits) in powers.items() if (text := _outside(mw, limits)) is not None}
+    return {what: text for what, text in judged.items() if text} if judged else None
 
 
-def _outside(what: str, mw: float | None, limits: Limits) -> dict[str, str]:
+def _outside(mw: float | None, limits: Limits) -> str | None:
+    """Empty when it is inside, None when that cannot be told."""
     low, high = limits.low, limits.high
-    if mw is None or low is None or high is None or low >= high or low <= mw <= high:
-        return {}
-    return {what: f"{mw:g} mW, limits {low:g} to {high:g}"}
+    if mw is None or low is None or high is None or low >= high:
+        return None
+    return "" if low <= mw <= high else f"{mw:g} mW, limits {low:g} to {high:g}"
 
 
-def flags_of(phy: int, plugged: dict[int, Module]) -> dict[str, str]:
-    """Flags that this look found on the module of the chip, through whichever chip it was read."""
+def flags_of(phy: int, plugged: dict[int, Module]) -> dict[str, str] | None:
+    """Flags that this look found on the module of the chip, through whichever chip it was read. None: the tool could
+    read none of its registers."""
     mine = plugged[phy]
     same = [one for one in plugged.values() if one is mine or (mine.serial and one.serial == mine.serial)]
-    flags = sorted({flag for one in same for flag in _set_flags(one)})
-    return {"flags": ", ".join(flags)} if flags else {}
+    read = {(name, lanes) for one in same for name, lanes in _registers(one).items() if lanes is not None}
+    flags = sorted(f"{name} {lanes:#x}" for name, lanes in read if lanes)
+    if flags:
+        return {"flags": ", ".join(flags)}
+    return {} if read else None
 
 
-def _set_flags(module: Module) -> Iterator[str]:
-    """The loss-of-signal and loss-of-lock registers that are not 0, by the tool's names."""
-    registers = {
+def _registers(module: Module) -> dict[str, int | None]:
+    """Loss of signal and loss of lock, by the tool's names."""
+    return {
         "Tx Los Flag": module.tx_los,
         "Rx Los Flag": module.rx_los,
         "Tx LoL Flag": module.tx_lol,
         "Rx LoL Flag": module.rx_lol,
     }
-    return (f"{name} {lanes:#x}" for name, lanes in registers.items() if lanes)
 
 
 def make(config: AgentConfig, sensors: Sensors) -> Optical | None:

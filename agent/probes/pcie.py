@@ -19,6 +19,7 @@ from agent.config import AgentConfig
 from agent.counting import Kept, Rising
 from agent.detect.readings import ChipFinding
 from agent.evidence import Streak
+from agent.own_thread import OwnThread
 from agent.probe import CannotLook, Observation, Sensors, partly
 from shared.aio import now
 from shared.model import Instant
@@ -35,6 +36,15 @@ class Function(msgspec.Struct, frozen=True):
 
     errors: dict[str, int] = {}
     link: dict[str, tuple[str, str]] = {}
+
+    @property
+    def untold(self) -> list[str]:
+        """What the function can do is known and what its link does is not: it is off, or down. Neither good nor bad."""
+        return [
+            f"current_link_{name} is {is_}"
+            for name, (is_, best) in self.link.items()
+            if _figure(is_) is None and _figure(best) is not None
+        ]
 
 
 class PcieMemory(msgspec.Struct, frozen=True):
@@ -57,6 +67,7 @@ class Pcie:
             NONFATAL: Rising(window_s=window_s, limit=nonfatal, began=began),
         }
         self._slow = Streak(LOOKS)
+        self._thread = OwnThread("the PCI functions in sysfs")
         self._best: dict[str, str] = {}
 
     async def look(self) -> Observation:
@@ -64,17 +75,13 @@ class Pcie:
         if npus is None:
             raise CannotLook(f"the PCI bus cannot be read: {self._sensors.bus.error}")
         chips = {c.identity.pci: phy for phy, c in self._sensors.chips.enumeration.chips.items() if c.identity.pci}
-        functions: dict[str, Function] = {}
-        failed: list[str] = []
-        for address in sorted(npus & chips.keys()):
-            try:
-                functions[address] = read_function(self._devices / address.lower())
-            except (OSError, ValueError) as exc:
-                failed.append(f"{address}: {exc}")
+        addresses = sorted(npus & chips.keys())
+        functions, failed = await self._thread.run(lambda: read_functions(self._devices, addresses))
         findings: list[ChipFinding] = []
         slower = self._slower(functions)
         for address, function in functions.items():
             findings += self._judge(chips[address], address, function, slower[address], time.monotonic())
+        failed += [f"{address}: {why}" for address, one in functions.items() for why in one.untold]
         return Observation(chips=tuple(findings), partly=partly(failed))
 
     def memory(self) -> Any:
@@ -112,10 +119,22 @@ class Pcie:
             if active is not None:
                 evidence = {"pci": address, "since boot": str(total)} if active else {}
                 yield ChipFinding(phy, code, active, evidence)
-        if function.link:
+        if slower or (function.link and not function.untold):
             slow = self._slow.judge(address, bool(slower))
             if slow is not None:
                 yield ChipFinding(phy, LINK, slow, {"pci": address, **slower} if slow else {})
+
+
+def read_functions(devices: Path, addresses: Iterable[str]) -> tuple[dict[str, Function], list[str]]:
+    """Functions by PCI address, and why others could not be read. Blocks: a link's state is asked of the device."""
+    functions: dict[str, Function] = {}
+    failed: list[str] = []
+    for address in addresses:
+        try:
+            functions[address] = read_function(devices / address.lower())
+        except (OSError, ValueError) as exc:
+            failed.append(f"{address}: {exc}")
+    return functions, failed
 
 
 def read_function(device: Path) -> Function:

@@ -8,19 +8,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import Any
-
-import msgspec
 
 from agent.config import AgentConfig
-from agent.counting import Kept, Rising
+from agent.counting import Rising
 from agent.detect.readings import ChipFinding
 from agent.limits import PortErrors as PortErrorsLimits
 from agent.ports import OTHER_DIALECT, ROUND_TIMEOUT_S, Rounds, chips_with_ports, reasons
 from agent.probe import Observation, Sensors, partly
+from agent.remembering import RemembersCounters
 from agent.sensors.hccn import Hccn
-from shared.aio import now
-from shared.model import Instant
 
 CODE = "NW-PORT-ERRORS"
 PERIOD_S = 120.0
@@ -37,7 +33,7 @@ COUNTERS = (
 """By the tool's names; a build that does not print one of them has nothing to say about it."""
 
 
-class PortErrors:
+class PortErrors(RemembersCounters):
     name = "port_errors"
     period_s = PERIOD_S
     timeout_s = ROUND_TIMEOUT_S
@@ -65,12 +61,6 @@ class PortErrors:
             yield ChipFinding(phy, CODE, True, evidence)
         elif None not in verdicts.values():
             yield ChipFinding(phy, CODE, False)
-
-    def memory(self) -> Any:
-        return self._rising.memory(now())
-
-    def recall(self, kept: bytes, at: Instant, *, same_boot: bool) -> None:
-        self._rising.recall(msgspec.json.decode(kept, type=Kept), at, same_boot=same_boot)
 
 
 def make(config: AgentConfig, sensors: Sensors) -> PortErrors | None:

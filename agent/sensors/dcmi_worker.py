@@ -9,6 +9,8 @@ and the `dcmiv2_*` family of the Ascend950 (logic id). Every chip is named by a 
     read REF...          health and code list of each, one line as soon as it is there
     measure WHAT REF...  the gauges WHAT (GAUGES) of each, as [return code, 32-bit words]
 
+It is one file, long as it is, because with -I and -S it can import nothing that stands beside it.
+
 Each answer ends with a line of kind `end`. Return codes come before values: a value beside a code is garbage.
 """
 

@@ -75,11 +75,11 @@ class Hccn950:
         return total if ports else None
 
     async def _ports(self, logic: int, kind: str, *, urgent: bool) -> list[DevicePort]:
-        """None where this build of the tool has no such command: then there is nobody who could tell."""
+        """A build of the tool without this command leaves nobody who could tell which ports there are."""
         output = await self._hccn.ask_950(logic, "-dev_info", urgent=urgent)
         said = hccn_says.said([*output.out.splitlines(), *output.err.splitlines()])
         if said is not None and said.code in ("unsupported", "usage"):
-            return []
+            raise ToolError("this hccn_tool has no -dev_info: nobody can tell which ports there are, or their links")
         return [port for port in answer_of(hccn_dev_info.parse, output).ports if port.kind == kind]
 
     async def _enabled(self, logic: int, port: DevicePort) -> bool:

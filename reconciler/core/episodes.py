@@ -99,9 +99,9 @@ def plan_new(state: State, struck: Struck, index: Index, brakes: Brakes, now: In
     if not hardware and sub_health and (wish := sub_health_method(unit, index)) is not None:
         chosen, how = sub_health, hand_of(unit, wish)
     if not chosen and software:
-        refusal = _no_retry(state, unit, index)
+        refusal = _no_retry(unit, index)
         if refusal is not None and refusal.reason == "retries-exhausted":
-            yield from give_up(state, unit, _open(state, unit, software, how, 0, now), refusal)
+            yield from give_up(state, unit, _open(unit, index, software, how, 0, now), refusal)
             return
         if refusal is not None:
             yield refusal
@@ -115,7 +115,7 @@ def plan_new(state: State, struck: Struck, index: Index, brakes: Brakes, now: In
             yield Hold(unit.id, "sub-health", sub_health_ignored(unit, index))
         return
     if unit.blocked is not None:
-        yield from give_up(state, unit, _open(state, unit, chosen, how, 0, now), Hold(unit.id, *unit.blocked))
+        yield from give_up(state, unit, _open(unit, index, chosen, how, 0, now), Hold(unit.id, *unit.blocked))
         return
     if state.paused:
         yield Hold(unit.id, "paused", f"would restart for {chosen[0].fault}; {state.paused}")
@@ -130,7 +130,7 @@ def plan_new(state: State, struck: Struck, index: Index, brakes: Brakes, now: In
     if not serves:
         brakes.goes_down(unit, index)
     brakes.leaves(unit.pods, {hit.node for hit in chosen if hit.node is not None})
-    action = _open(state, unit, chosen, how, charge, now)
+    action = _open(unit, index, chosen, how, charge, now)
     yield replace(action, spec=msgspec.structs.replace(action.spec, voluntary=serves))
 
 
@@ -155,7 +155,7 @@ def plan_escalated(state: State, opened: Mapping[str, Recovery], index: Index, n
         if state.paused:
             yield Hold(unit.id, "paused", f"would restart the whole job; {state.paused}")
             continue
-        action = _open(state, unit, (), recovery.spec.method, 0, now)
+        action = _open(unit, index, (), recovery.spec.method, 0, now)
         spec = msgspec.structs.replace(action.spec, cause=recovery.spec.cause, escalated_from=recovery.metadata.name)
         yield OpenRecovery(action.namespace, action.name, spec, action.status)
 
@@ -166,7 +166,7 @@ def _no_room(unit: Unit, hits: Sequence[Hit], brakes: Brakes, index: Index) -> t
     return None if text is None else ("capacity", f"still serves with {hits[0].fault}: {text}")
 
 
-def _no_retry(state: State, unit: Unit, index: Index) -> Hold | None:
+def _no_retry(unit: Unit, index: Index) -> Hold | None:
     limit = retry_limit(unit, index)
     values = label_values(unit, index, FAULT_RETRY_TIMES)
     if len(values) > 1:
@@ -176,12 +176,12 @@ def _no_retry(state: State, unit: Unit, index: Index) -> Hold | None:
         )
     if limit is None:
         return Hold(unit.id, "retry-disabled", "a pod Failed, and fault-retry-times is missing or no number above 0")
-    if retries.used(state, unit) >= limit:
+    if retries.used(unit, index) >= limit:
         return Hold(unit.id, "retries-exhausted", f"a pod Failed, and all {limit} retries are used: look why it fails")
     return None
 
 
-def _open(state: State, unit: Unit, hits: Sequence[Hit], method: str, charge: int, now: Instant) -> OpenRecovery:
+def _open(unit: Unit, index: Index, hits: Sequence[Hit], method: str, charge: int, now: Instant) -> OpenRecovery:
     nodes = tuple(sorted({hit.node for hit in hits if hit.node and hit.kind != "Software"}))
     seen = [hit.since_wall for hit in hits if hit.since_wall is not None and 0 <= hit.since_wall <= now.wall]
     spec = RecoverySpec(
@@ -194,7 +194,7 @@ def _open(state: State, unit: Unit, hits: Sequence[Hit], method: str, charge: in
         controller=unit.controller,
         size=unit.size or len(unit.pods),
         origin="drill" if hits and all(hit.origin == "drill" for hit in hits) else "probe",
-        history=retries.history_of(state, unit),
+        history=retries.history_of(unit, index),
     )
     detected = clock.rfc3339(min(seen, default=now.wall))
     status = RecoveryStatus(
@@ -203,7 +203,7 @@ def _open(state: State, unit: Unit, hits: Sequence[Hit], method: str, charge: in
         charged=charge,
         times=Times(detected=detected),
     )
-    return OpenRecovery(unit.namespace, _name(state, unit, spec.history.recoveries), spec, status)
+    return OpenRecovery(unit.namespace, _name(index.state, unit, spec.history.recoveries), spec, status)
 
 
 def _name(state: State, unit: Unit, before: int) -> str:

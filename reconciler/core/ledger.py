@@ -12,6 +12,7 @@ Source: MindCluster ascend-operator and ascend-for-volcano (ConfigMap, key, entr
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -30,20 +31,25 @@ SUBJECT = f"ConfigMap/{RETRY_LEDGER.namespace}/{RETRY_LEDGER.name}"
 
 
 class Limits:
-    """`fault-retry-times` of every AscendJob whose labels allow restarts and retries, by its UID."""
+    """`fault-retry-times` of every AscendJob whose labels allow restarts and retries, by its UID.
+
+    unspent: the entries of all of them, as they are while no retry is used; whoever reads them changes none.
+    """
 
     def __init__(self) -> None:
         self.of: dict[str, tuple[Owner, int]] = {}
+        self.unspent: dict[str, dict[str, Any]] = {}
 
     def follow(self, index: Index, touched: Collection[str]) -> None:
         """touched: the controllers of which something has changed."""
         for uid in touched:
             job = index.state.owners.get(uid)
             limit = _limit(job, index) if job is not None and job.kind == "AscendJob" else None
-            if job is None or limit is None:
-                self.of.pop(uid, None)
-            else:
+            if (before := self.of.pop(uid, None)) is not None:
+                del self.unspent[entry_key(before[0])]
+            if job is not None and limit is not None:
                 self.of[uid] = job, limit
+                self.unspent[entry_key(job)] = _entry(uid, limit)
 
 
 def _limit(job: Owner, index: Index) -> int | None:
@@ -68,6 +74,8 @@ def plan_ledger(state: State, limits: Limits) -> Iterator[WriteLedger | Hold]:
             yield Hold(SUBJECT, "ledger-unreadable", message)
         return
     ours = _names(data.get(OURS))
+    if entries == wanted and ours == wanted.keys():
+        return  # as it is in nearly all rounds
     right = {key: entry for key, entry in entries.items() if key not in ours or key in wanted} | wanted
     if right != entries or ours != wanted.keys():
         texts = {ENTRIES: _json(right), OURS: _json(sorted(wanted))}
@@ -94,15 +102,22 @@ def _wanted(state: State, limits: Limits) -> dict[str, dict[str, Any]]:
         return {}
     spent = retries.charges(state.recoveries.values())
     busy = {recovery.spec.workload.uid for recovery in state.recoveries.values() if recovery.open}
-    wanted: dict[str, dict[str, Any]] = {}
-    for uid, (job, limit) in limits.of.items():
-        left = max(0, limit - spent.get((uid, job.metadata.key), 0))
-        wanted[entry_key(job)] = {"UUID": uid, "Times": max(left, 1) if uid in busy else left}
+    wanted = limits.unspent.copy()
+    for uid in busy | {uid for uid, _ in spent}:
+        if uid in limits.of:
+            job, limit = limits.of[uid]
+            left = max(0, limit - spent.get((uid, job.metadata.key), 0))
+            wanted[entry_key(job)] = _entry(uid, max(left, 1) if uid in busy else left)
     return wanted
 
 
-def _object(text: str | None) -> dict[str, Any] | None:
-    """None: there is something, and it is no JSON object."""
+def _entry(uid: str, times: int) -> dict[str, Any]:
+    return {"UUID": uid, "Times": times}
+
+
+@lru_cache(maxsize=2)
+def _object(text: str | None) -> Mapping[str, Any] | None:
+    """None: there is something, and it is no JSON object. Kept: it is long, and the same from round to round."""
     try:
         found = msgspec.json.decode(text or "{}")
     except msgspec.DecodeError:
@@ -110,6 +125,7 @@ def _object(text: str | None) -> dict[str, Any] | None:
     return {} if found is None else found if isinstance(found, dict) else None
 
 
+@lru_cache(maxsize=2)
 def _names(text: str | None) -> frozenset[str]:
     """Keys of the entries written here; a list that was tampered with claims none."""
     try:

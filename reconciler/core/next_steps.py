@@ -41,9 +41,10 @@ _BY_A_PERSON = {
     "common-cause": "nothing until a person has looked; `npu-warden isolate` still works",
     "paused": "goes on after `npu-warden resume`",
     "observe-only": "nothing while policy.toml only watches this",
-    "deploy-server": "nothing until its rings-config has exactly one group and server",
+    "deploy-server": "nothing until what the message names is mended: its labels, or two pods with one address",
     "opt-out": "nothing until the node's label npuwarden.io/opt-out is removed",
     "no-owner": "nothing: give the pod a controller of a supported kind",
+    "policy-ends-job": "nothing until the job is re-created with RestartJob, or no policy, for PodEvicted",
     "owner-terminal": "nothing until the job is re-created: its operator makes no pods any more",
 }
 _OF_REASON = _BY_ITSELF | _BY_A_PERSON

@@ -39,6 +39,7 @@ class Notice(msgspec.Struct, frozen=True, omit_defaults=True):
     """One thing that has happened, as a receiver gets it.
 
     id: the same whenever it is sent again. at: RFC 3339. text: one sentence. drill: it is only practised.
+    observe_only: the warden only watches (policy.toml), so nobody but a person acts on it; left out where it acts.
     taint, reasons: of an isolation. recovery: namespace/name. took: such as `14m05s`. subjects: what a held incident
     holds back; incidents: ids of what the nodes have in common, as in /v1/incidents.
     """
@@ -58,6 +59,7 @@ class Notice(msgspec.Struct, frozen=True, omit_defaults=True):
     took: str | None = None
     subjects: tuple[str, ...] = ()
     incidents: tuple[str, ...] = ()
+    observe_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,8 @@ class NoticeBook:
         """What is new since the last look. holds, incidents: of the plan that was made from this state."""
         found = [*self._nodes(state, now), *self._recoveries(state, now), *self._held(holds, tuple(incidents), now)]
         self._first = False
+        if state.policy.observe_only:
+            return [msgspec.structs.replace(one, observe_only=True) for one in found]
         return found
 
     def _fresh(self, at: str | None, now: Instant) -> bool:

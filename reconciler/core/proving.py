@@ -11,12 +11,13 @@ from reconciler.core.actions import Action, Hold, Progress
 from reconciler.core.episode import Episode
 from reconciler.core.objects import Condition, Target
 from reconciler.core.publishing import publication_of
-from reconciler.core.ranktable import OWNER_KIND, PATIENCE_S, PREFIX, RankTable, unlabelled, verify
+from reconciler.core.ranktable import OWNER_KIND, PATIENCE_S, PREFIX, RankTable, unlabelled, unseen, verify
 from reconciler.core.replacements import Replacements
 
 UNVERIFIED, UNLABELLED, PUBLISHED = "RankTableUnverified", "RankTableUnlabelled", "RankTablePublished"
+UNSEEN = "RankTableUnseen"
 """Conditions of a Recovered recovery: the table was waited for in vain; ClusterD cannot use it; the service's table,
-which the warden makes, lists the new pods."""
+which the warden makes, lists the new pods; no table of the job can be seen, whether it has one or not."""
 
 
 def proven(episode: Episode, new: Replacements, times: Mapping[str, str | None]) -> Iterator[Action | Hold]:
@@ -40,6 +41,8 @@ def proven(episode: Episode, new: Replacements, times: Mapping[str, str | None])
             message = f"{message}; not verified: {check.message}"
         if (why := unlabelled(table)) is not None:
             conditions.append(_condition(episode, UNLABELLED, "labels", why))
+    elif episode.spec.workload.kind == OWNER_KIND and any(pod.npus for pod in pods):
+        conditions.append(_condition(episode, UNSEEN, "label", unseen(episode.spec.workload.name)))
     if (published := publication_of(episode.state, episode.state.owners.get(controller), pods)) is not None:
         left_s = PATIENCE_S["stale"] - (now.wall - (clock.parse(ready) or now.wall))
         if not published.done and left_s > 0:

@@ -155,6 +155,15 @@ def unlabelled(table: RankTable) -> str | None:
     return None
 
 
+def unseen(job: str) -> str:
+    """Of a job without a table, for a person: only those with the label are watched, so nobody knows which it is."""
+    name = f"{PREFIX}{job}"
+    return (
+        f"no ConfigMap {name} with the label jobID is there: if the job's pods find each other by one, give it that "
+        "label (any value), and the next recovery waits for its list; without one there is nothing to verify"
+    )
+
+
 def _few(addresses: list[str]) -> str:
     shown = ", ".join(address or "an empty address" for address in addresses[:3])
     return f"{shown} and {len(addresses) - 3} more" if len(addresses) > 3 else shown

@@ -24,6 +24,7 @@ TOLD = frozenset(
         "common-cause",
         "breaker",
         "deploy-server",
+        "policy-ends-job",
         "owner-terminal",
         "capacity",
     }

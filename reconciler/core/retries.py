@@ -44,11 +44,11 @@ def charges(recoveries: Iterable[Recovery]) -> Mapping[Account, int]:
     return table
 
 
-def history_of(state: State, unit: Unit) -> History:
+def history_of(unit: Unit, index: Index) -> History:
     """What a new recovery of this unit says of those before it."""
-    mine = [recovery for recovery in state.recoveries.values() if recovery.spec.unit == unit.id]
+    mine = index.recoveries_by_unit.get(unit.id, [])
     before = max((recovery.spec.history.recoveries + 1 for recovery in mine), default=0)
-    return History(account_of(unit)[1], max(before, len(mine)), used(state, unit))
+    return History(account_of(unit)[1], max(before, len(mine)), used(unit, index))
 
 
 def age(recovery: Recovery) -> tuple[str, int, str]:
@@ -56,10 +56,9 @@ def age(recovery: Recovery) -> tuple[str, int, str]:
     return recovery.metadata.creation_timestamp or "", recovery.spec.history.recoveries, recovery.metadata.name
 
 
-def used(state: State, unit: Unit) -> int:
+def used(unit: Unit, index: Index) -> int:
     """Retries that this unit has used under its present owner: a re-created owner starts anew."""
-    uid = unit.workload.uid
-    return charges(r for r in state.recoveries.values() if r.spec.workload.uid == uid).get(account_of(unit), 0)
+    return charges(index.recoveries_by_workload.get(unit.workload.uid, ())).get(account_of(unit), 0)
 
 
 def left_of(unit: Unit, index: Index, spent: Mapping[Account, int]) -> int | None:

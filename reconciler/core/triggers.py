@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal
 
 from reconciler.core.clock import Alarm
@@ -52,16 +53,21 @@ def chips_of(pod: Pod, heard: Heard | None) -> frozenset[int] | None:
     `huawei.com/AscendReal` (written by MindCluster's device plugin) first, then what the agent read from the kubelet.
     An annotation of which one part cannot be read says nothing: the chip that is hit may be that one.
     """
-    parts = [part.strip() for part in pod.metadata.annotations.get(_REAL, "").split(",")]
-    named = [_CHIP_NAME.search(part) for part in parts if part]
-    ids = [int(match.group(1)) for match in named if match is not None]
-    if ids and len(ids) == len(named):
-        return frozenset(ids)
+    if named := _named(pod.metadata.annotations.get(_REAL, "")):
+        return named
     if heard is not None:
         held = frozenset(chip.phy for chip in heard.report.chips if pod.metadata.uid in chip.pods)
         if held:
             return held
     return None if pod.npus else frozenset()
+
+
+@lru_cache(maxsize=10_000)
+def _named(chips: str) -> frozenset[int]:
+    """The ids in a list of names, none if one of them cannot be read. Kept: the same pods are asked in every round."""
+    named = [_CHIP_NAME.search(part.strip()) for part in chips.split(",") if part.strip()]
+    ids = frozenset(int(match.group(1)) for match in named if match is not None)
+    return frozenset() if None in named else ids
 
 
 def find_hits(state: State, verdicts: Mapping[str, Verdict], index: Index, now: Instant, alarm: Alarm) -> Hits:

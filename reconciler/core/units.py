@@ -6,12 +6,12 @@ A workload plugin (reconciler/workloads) says to which unit a pod belongs; every
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from reconciler.core.capacity import Capacity
-from reconciler.core.objects import Owner, OwnerReference, Pod, WorkloadRef
+from reconciler.core.objects import Owner, OwnerReference, Pod, Recovery, WorkloadRef
 from reconciler.core.state import State
 from reconciler.core.tables import Tables, group_key
 
@@ -160,6 +160,22 @@ class Index:
         for group in self.state.groups.values():
             for ref in group.metadata.owner_references:
                 table[ref.uid].append(group)
+        return table
+
+    @cached_property
+    def recoveries_by_unit(self) -> Mapping[str, list[Recovery]]:
+        """All that are kept, open or not, by `spec.unit`."""
+        return self._recoveries(lambda recovery: recovery.spec.unit)
+
+    @cached_property
+    def recoveries_by_workload(self) -> Mapping[str, list[Recovery]]:
+        """The same by the UID of the workload."""
+        return self._recoveries(lambda recovery: recovery.spec.workload.uid)
+
+    def _recoveries(self, key: Callable[[Recovery], str]) -> Mapping[str, list[Recovery]]:
+        table: dict[str, list[Recovery]] = {}
+        for recovery in self.state.recoveries.values():
+            table.setdefault(key(recovery), []).append(recovery)
         return table
 
     def owned_groups(self, controller_uid: str) -> list[Owner]:

@@ -1,8 +1,10 @@
 """In which order a plan's actions are begun when there are more of them than can be carried out at once.
 
 Taints, new Recoveries and what is under way (claims, deletes, releases) take turns, so that in a burst the first
-restart does not wait for the last taint, nor the last taint for all restarts. What only tells (conditions, records)
-comes last. The retry ledger does not only tell, and comes first: without its entry a failed pod ends its job.
+restart does not wait for the last taint, nor the last taint for all restarts. A turn has `TAINTS` of the former for one
+of each of the latter: a taint is two requests and keeps work off a broken node, a unit's deletes are ten or more. What
+only tells (conditions, records) comes last. The retry ledger does not only tell, and comes first: without its entry a
+failed pod ends its job.
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ from collections.abc import Iterable
 from itertools import chain, zip_longest
 
 from reconciler.core.actions import BOOKKEEPING, Action, Isolate, OpenRecovery, WriteLedger
+
+TAINTS = 24
 
 
 def in_order(actions: Iterable[Action]) -> list[Action]:
@@ -31,5 +35,7 @@ def in_order(actions: Iterable[Action]) -> list[Action]:
             telling.append(action)
         else:
             going_on.append(action)
-    turns = (one for one in chain.from_iterable(zip_longest(taints, openings, going_on)) if one is not None)
-    return [*ledger, *turns, *telling]
+    batches = [taints[start : start + TAINTS] for start in range(0, len(taints), TAINTS)]
+    singly = ([one] for one in openings), ([one] for one in going_on)
+    turns: Iterable[tuple[list[Action], ...]] = zip_longest(batches, *singly, fillvalue=[])
+    return [*ledger, *chain.from_iterable(chain.from_iterable(turns)), *telling]

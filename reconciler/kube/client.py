@@ -11,7 +11,8 @@ import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import msgspec
@@ -172,7 +173,17 @@ async def _configuration(kubeconfig: str | None) -> Any:
         # The loader lets through whatever a malformed file provokes in it.
         hint = "it is no kubeconfig (YAML with clusters, users, contexts), or something in it is of the wrong kind"
         raise ConfigError(f"kubeconfig {path}: cannot be used: {hint}") from exc
+    # The client would look for ~/.netrc and for proxies before every request, each in a thread: at the head of a burst
+    # that costs more than the request. A proxy is looked up once; passwords in ~/.netrc are none of the API server's.
+    configuration.client_session_kwargs = {"trust_env": False}
+    configuration.proxy = configuration.proxy or _proxy_of_environment(configuration.host)
     return configuration
+
+
+def _proxy_of_environment(url: str) -> str | None:
+    """HTTPS_PROXY (HTTP_PROXY for a plain address) unless NO_PROXY names the host."""
+    where = urlsplit(url)
+    return None if proxy_bypass(where.hostname or "") else getproxies().get(where.scheme)
 
 
 def _kubeconfig_path(kubeconfig: str | None) -> str:

@@ -1,24 +1,23 @@
-"""What the page shows at one moment, as tables of small rows, and what changed from one moment to the next.
+"""Makes what the page shows at one moment, as tables of small rows.
 
-Pure. A row is compared, never looked into: what grows older by itself (the age of a report) is no part of one, so that
-a quiet cluster of 10,000 nodes sends nothing.
+Pure. What grows older by itself (the age of a report) is no part of a row, so that a quiet cluster of 10,000 nodes
+sends nothing.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import msgspec
 
-from reconciler import views
+from reconciler import drill_view, views
 from reconciler.answers import OpenFault, Warden
-from reconciler.core import drill_orders
-from reconciler.core.actions import BrakesUsed, Incident, Plan
-from reconciler.core.drill_orders import DrillRow
-from reconciler.core.objects import Node, Recovery, Times
+from reconciler.core.actions import Incident, Plan
+from reconciler.core.objects import Node, Recovery
 from reconciler.core.state import State
+from reconciler.page.delta import Frame, Table
+from reconciler.page.rows import HoldRow, IncidentRow, NodeRow, Now, RecoveryRow
 from shared.model import NODE, Chip, Fault, FaultLevel, Instant, NodeReport
 
 MAX_FAULTS = 500
@@ -31,87 +30,6 @@ _RANK = {level: rank for rank, level in enumerate(FaultLevel)}
 _OK, _UNKNOWN = ".", "?"
 _REAL, _DRILL = "012345678", "abcdefghi"
 """A chip with a fault is the rank of its worst one; a letter where drills are all there is."""
-
-
-class NodeRow(msgspec.Struct, frozen=True, array_like=True):
-    """One node: the first letter of its verdict (ok, fault, unknown, dead, released), a character for each chip in the
-    order of physical ids, the same for faults of the node itself, the value of the warden's taint."""
-
-    verdict: str
-    chips: str
-    itself: str
-    taint: str
-
-
-class RecoveryRow(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One recovery without its bookkeeping. pods: how many restart; cause: faults and nodes, for people."""
-
-    unit: str
-    level: str
-    method: str
-    phase: str
-    open: bool
-    origin: str
-    pods: int
-    cause: tuple[str, ...]
-    created: str = ""
-    reason: str = ""
-    message: str = ""
-    duration: str = ""
-    times: Times = Times()
-
-
-class HoldRow(msgspec.Struct, frozen=True):
-    """All refusals for one reason: how many, and a few of them as (subject, message)."""
-
-    count: int
-    examples: tuple[tuple[str, str], ...]
-
-
-class IncidentRow(msgspec.Struct, frozen=True):
-    """What many nodes have in common. nodes, held: how many; examples: the first of the nodes by name."""
-
-    kind: str
-    since: str
-    why: str
-    nodes: int
-    held: int
-    examples: tuple[str, ...]
-
-
-class Now(msgspec.Struct, frozen=True):
-    """What is said once. fault_levels: all open faults but those of drills, which are counted in drill_faults; those
-    that are too many to be listed included."""
-
-    warden: Warden
-    brakes: BrakesUsed | None
-    fault_levels: dict[str, int]
-    drill_faults: int
-    open_recoveries: int
-
-
-Table = Mapping[str, Any]
-
-
-class Frame(msgspec.Struct, frozen=True):
-    """All tables, each by the key of its rows."""
-
-    now: Now
-    tables: dict[str, Table]
-
-
-class Change(msgspec.Struct, frozen=True):
-    """What a table needs to become the newer one."""
-
-    set: dict[str, Any]
-    gone: list[str]
-
-
-class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
-    """From one frame to a newer one. now: None where nothing of it has changed; a table that has not is left out."""
-
-    now: Now | None = None
-    tables: dict[str, Change] = {}
 
 
 _Told = tuple[Node | None, NodeReport | None, NodeRow]
@@ -132,7 +50,7 @@ class Framer:
                 "incidents": {one.id: _incident(one) for one in plan.incidents},
                 "faults": _faults(state),
                 "recoveries": recoveries(state),
-                "drills": {f"{row.name}@{row.node}": row for row in _drills(state, now)},
+                "drills": {f"{row.name}@{row.node}": row for row in drill_view.drills(state, now)},
                 "holds": _holds(plan),
             },
         )
@@ -202,17 +120,7 @@ def _faults(state: State) -> Table:
 
 def _fault(node: str, fault: Fault) -> OpenFault:
     """Without its evidence, which `why` shows."""
-    return OpenFault(
-        node=node,
-        id=fault.id,
-        code=fault.code,
-        chip=fault.chip,
-        level=fault.level,
-        since=fault.since,
-        confirmed=fault.confirmed,
-        part=fault.part,
-        origin=fault.origin,
-    )
+    return msgspec.structs.replace(views.open_fault(node, fault), evidence={})
 
 
 def recoveries(state: State) -> Table:
@@ -246,33 +154,8 @@ def _incident(one: Incident) -> IncidentRow:
     return IncidentRow(one.kind, one.since, one.why, len(one.members), len(one.held), one.members[:MAX_EXAMPLES])
 
 
-def _drills(state: State, now: Instant) -> list[DrillRow]:
-    return drill_orders.rows(state, now)
-
-
 def _holds(plan: Plan) -> Table:
     by_reason: dict[str, list[tuple[str, str]]] = {}
     for hold in plan.holds:
         by_reason.setdefault(hold.reason, []).append((hold.subject, hold.message))
     return {reason: HoldRow(len(all_), tuple(all_[:MAX_EXAMPLES])) for reason, all_ in sorted(by_reason.items())}
-
-
-def delta(old: Frame | None, new: Frame) -> Delta:
-    """What changes `old` into `new`; from None: all of it."""
-    before: Mapping[str, Table] = old.tables if old else {}
-    changes = {name: _change(before.get(name, {}), table) for name, table in new.tables.items()}
-    return Delta(
-        now=new.now if old is None or old.now != new.now else None,
-        tables={name: change for name, change in changes.items() if change.set or change.gone or old is None},
-    )
-
-
-def _change(old: Table, new: Table) -> Change:
-    return Change(
-        set={key: row for key, row in new.items() if key not in old or (old[key] is not row and old[key] != row)},
-        gone=_missing(old, new),
-    )
-
-
-def _missing(old: Iterable[str], new: Table) -> list[str]:
-    return [key for key in old if key not in new]

@@ -22,7 +22,8 @@ from reconciler import views
 from reconciler.core.actions import Plan
 from reconciler.core.state import State
 from reconciler.metrics import Metrics
-from reconciler.page.frame import Delta, Frame, Framer, Table, delta, recoveries
+from reconciler.page.delta import Delta, Frame, Table, delta
+from reconciler.page.frame import Framer, recoveries
 from shared import aio
 from shared.aio import Ticks
 from shared.openapi import STREAM

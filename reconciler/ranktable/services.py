@@ -114,6 +114,9 @@ def _service(
         present = pods.get(job.metadata.uid, ())
         if any(pod.metadata.uid in doomed for pod in present):
             continue
+        if (why := _one_address(present)) is not None:
+            left_out[job.metadata.name] = why
+            continue
         found = instance_of(present, replicas(job), rings, state.heard)
         if found is not None:
             complete.append((job, carried[0], labels[carried[0]], found))
@@ -181,6 +184,17 @@ def _instances(
 
 def _standing(pods: Iterable[Pod], doomed: set[str]) -> list[Pod]:
     return [p for p in pods if p.status.phase not in ("Failed", "Succeeded") and p.metadata.uid not in doomed]
+
+
+def _one_address(present: Sequence[Pod]) -> str | None:
+    """Pods of one instance on the network of one host: the reader tells servers apart by nothing but their address."""
+    first: dict[str, str] = {}
+    for pod in _standing(present, set()):
+        address, name = pod.status.pod_ip, pod.metadata.name
+        if address and (other := first.setdefault(address, name)) != name:
+            where = f"pods {other} and {name} have one address, {address} (hostNetwork on one node)"
+            return f"{where}: take them off the host's network, or keep them on different nodes"
+    return None
 
 
 def _is_a3(instance: Instance) -> bool:

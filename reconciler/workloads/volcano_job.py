@@ -1,7 +1,8 @@
 """Volcano Job (batch.volcano.sh/v1alpha1): all pods of the job, that is of its PodGroup, restart together.
 
 Where the job's policies answer an evicted pod with RestartJob, each restart of ours is one of its `maxRetry`: the
-controller counts it in `status.retryCount`, and at `maxRetry` the job is Failed instead of restarted.
+controller counts it in `status.retryCount`, and at `maxRetry` the job is Failed instead of restarted. Where they answer
+it with AbortJob, TerminateJob or CompleteJob, the first deleted pod would be the end of the job: none is deleted.
 Source: volcano job controller (pods are owned by the job; a job in a final phase makes no pods; policies of a task come
 before those of the job, and of each list the first that names the event counts; a deleted pod is PodEvicted).
 """
@@ -17,6 +18,7 @@ from reconciler.core.units import Index, NoUnit, Unit
 
 DEFAULT_MAX_RETRY = 3
 _EVICTED = frozenset({"PodEvicted", "*"})
+_ENDING = frozenset({"AbortJob", "TerminateJob", "CompleteJob"})
 _FINAL = frozenset({"Completed", "Failed", "Terminated", "Aborted"})
 
 
@@ -31,7 +33,8 @@ class VolcanoJob:
         if job is None:
             return orphan(pod)
         left = rounds_left(job)
-        return whole_job(job, index, size=0, blocked=self.ended(job) or _out_of_rounds(job, left), rounds_left=left)
+        blocked = self.ended(job) or _ends_by_a_delete(job) or _out_of_rounds(job, left)
+        return whole_job(job, index, size=0, blocked=blocked, rounds_left=left)
 
     def members(self, recovery: Recovery, index: Index) -> tuple[Pod, ...]:
         return of_controller(recovery, index)
@@ -64,6 +67,13 @@ def _out_of_rounds(job: Owner, left: int | None) -> tuple[str, str] | None:
         return None
     why = f"its maxRetry is {_max_retry(job)}, and its policies answer PodEvicted with RestartJob"
     return "backoff-limit", f"one more restart would end Job {job.metadata.name}: {why}"
+
+
+def _ends_by_a_delete(job: Owner) -> tuple[str, str] | None:
+    if not (actions := sorted(_answers(job.spec) & _ENDING)):
+        return None
+    name = job.metadata.name
+    return "policy-ends-job", f"policies of Job {name} answer PodEvicted with {actions[0]}: a deleted pod would end it"
 
 
 def _answers(spec: dict[str, Any]) -> set[str]:

@@ -6,13 +6,26 @@ from typing import Any
 
 import pytest
 
+from agent.detect.readings import ChipReading, DriverReading
 from agent.metrics import Metrics
+from agent.store import Store
 from console.lab.host import SimHost
 from console.lab.host.state import Generation
 from tests.agent.daemon import AgentProcess
 
 MakeHost = Callable[..., SimHost]
 MakeAgent = Callable[..., AgentProcess]
+
+
+def by_phy(reading: DriverReading) -> dict[int, ChipReading]:
+    """The chips of a driver that has answered."""
+    assert reading.silent is None, reading.silent
+    return {one.chip.phy: one for one in reading.chips}
+
+
+def notes(store: Store) -> list[bytes]:
+    """What waits in the outbox."""
+    return [note for _, note in store.pending(1_000_000)]
 
 
 @pytest.fixture

@@ -46,6 +46,7 @@ class AgentProcess:
         kmsg: Path | None = None,
         dcmi: Path | None = None,
         chips_s: float = 1.0,
+        links_s: float = 1.0,
         heartbeat_s: float = 2.0,
         defaults: bool = False,
     ) -> None:
@@ -57,7 +58,7 @@ class AgentProcess:
 [poll]
 chips_s = {chips_s}
 host_s = 1
-links_s = 1
+links_s = {links_s}
 [report]
 heartbeat_s = {heartbeat_s}
 """
@@ -123,14 +124,14 @@ kmsg = "{kmsg or nothing}"
         """SIGTERM; how many seconds the end took."""
         began = time.monotonic()
         os.kill(self._process.pid, signal.SIGTERM)
-        wait_until("the agent ends", lambda: not self._process.running, timeout_s=10)
+        wait_until("the agent ends", lambda: not self._process.running, timeout_s=30)
         return time.monotonic() - began
 
     def report(self) -> NodeReport | None:
         raw = self._redis.get(report_key(NODE))
         return decode_report(raw, node=NODE) if isinstance(raw, bytes) else None
 
-    def until(self, what: str, check: Callable[[NodeReport], Any], timeout_s: float = 20) -> NodeReport:
+    def until(self, what: str, check: Callable[[NodeReport], Any], timeout_s: float = 40) -> NodeReport:
         """The first report for which ``check`` is true."""
 
         def look() -> NodeReport | None:

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -22,6 +21,8 @@ from tests.redis_server import RedisServer
 from tests.waiting import wait_until
 
 HBM = "80E01801"
+QUICK_S = 20
+"""Of the 30 s that the kubelet gives a pod; a machine under load takes its part."""
 
 
 @pytest.fixture
@@ -49,22 +50,24 @@ def faulty(code: str, chip: int, *, confirmed: bool = True) -> Any:
     return check
 
 
-def test_a_fault_is_reported_within_a_second_confirmed_and_cleared(host: SimHost, agent: AgentProcess) -> None:
+def test_a_fault_is_reported_by_its_event_confirmed_and_cleared_while_no_poll_is_due(
+    host: SimHost, library: Path, make_agent: MakeAgent, redis_server: RedisServer
+) -> None:
+    agent = make_agent(host, redis_server.url, chips_s=600)
     healthy = agent.ready()
     assert [chip.health for chip in healthy.chips] == ["ok"] * 8
     assert (healthy.node, healthy.machine.generation, healthy.machine.driver) == (NODE, "910B", host.state().driver)
     assert healthy.boot_id == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    began = time.monotonic()
+    wait_until("the subscription", lambda: "subscribed to the driver's fault events" in agent.log)
     host.occur(3, HBM)
-    report = agent.until("the fault", faulty(HBM, 3), timeout_s=5)
-    assert time.monotonic() - began < 1
+    report = agent.until("the fault", faulty(HBM, 3))
     (fault,) = report.faults
     assert (fault.id, fault.level, fault.origin) == (f"{HBM}@3", FaultLevel.RESTART_BUSINESS, "probe")
     assert {chip.phy: chip.health for chip in report.chips}[3] == "fault"
     host.recover(3, HBM)
-    agent.until("the end of it", lambda report: not report.faults, timeout_s=5)
+    agent.until("the end of it", lambda report: not report.faults)
     wait_until("its history", lambda: agent.history() == [f"raised {HBM}@3", f"cleared {HBM}@3"])
-    assert agent.terminate() < 5
+    assert agent.terminate() < QUICK_S
 
 
 def test_reports_of_a_healthy_node_are_small_and_regular(agent: AgentProcess) -> None:
@@ -103,7 +106,7 @@ def test_a_driver_that_hangs_makes_the_node_blind_and_keeps_its_faults(host: Sim
     report = agent.until("the node is blind", lambda r: "NW-MONITOR-BLIND@node" in fault_ids(r))
     assert f"{HBM}@1" in fault_ids(report)
     assert {one.chip for one in report.unknown} >= set(range(8))
-    assert agent.terminate() < 5
+    assert agent.terminate() < QUICK_S
 
 
 def test_a_kill_keeps_open_faults_and_unsent_history(
@@ -113,7 +116,7 @@ def test_a_kill_keeps_open_faults_and_unsent_history(
     before = agent.until("the fault", faulty(HBM, 3))
     redis_server.stop()
     host.occur(4, HBM)
-    wait_until("the second fault", lambda: get(agent, "/v1/faults")[1]["items"][1:], 5)
+    wait_until("the second fault", lambda: get(agent, "/v1/faults")[1]["items"][1:])
     agent.kill()
     redis_server.start()
     host.recover(4, HBM)
@@ -130,7 +133,7 @@ def test_children_do_not_outlive_a_killed_agent(agent: AgentProcess) -> None:
     children = agent.pids[1:]
     assert len(children) == 2
     agent.kill()
-    wait_until("no child is left", lambda: not [pid for pid in children if Path(f"/proc/{pid}").exists()], 5)
+    wait_until("no child is left", lambda: not [pid for pid in children if Path(f"/proc/{pid}").exists()])
 
 
 def test_the_end_is_quick_while_a_chip_hangs_and_redis_is_gone(
@@ -138,8 +141,8 @@ def test_the_end_is_quick_while_a_chip_hangs_and_redis_is_gone(
 ) -> None:
     host.hang(2)
     redis_server.stop()
-    wait_until("the hang is noticed", lambda: "abandoning" in agent.log, 10)
-    assert agent.terminate() < 5
+    wait_until("the hang is noticed", lambda: "abandoning" in agent.log)
+    assert agent.terminate() < QUICK_S
     assert "Traceback" not in agent.log
 
 
@@ -165,7 +168,7 @@ def test_a_lost_event_is_found_by_polling(host: SimHost, agent: AgentProcess) ->
 def test_without_the_library_the_tools_are_used(
     host: SimHost, redis_server: RedisServer, make_agent: MakeAgent
 ) -> None:
-    agent = make_agent(host, redis_server.url, library=False, hccn=True)
+    agent = make_agent(host, redis_server.url, library=False, hccn=True, chips_s=2, links_s=5)
     report = agent.until("eight chips", lambda report: len(report.chips) == 8, 40)
     assert {chip.health for chip in report.chips} == {"ok"}
     assert "falling back to npu-smi" in agent.log
@@ -233,7 +236,7 @@ def test_what_http_answers(host: SimHost, agent: AgentProcess) -> None:
     assert {get(agent, path)[0] for path in known} == {200}
     with urllib.request.urlopen(agent.url + "/metrics", timeout=5) as answer:
         text = answer.read().decode()
-    assert 'npuwarden_agent_open_faults{level="RestartBusiness"} 1.0' in text
+    assert 'npuwarden_agent_open_faults{level="RestartBusiness",origin="probe"} 1.0' in text
     assert "npuwarden_agent_subscribed 1.0" in text
     host.recover(3, HBM)
     agent.until("the end of it", lambda report: not report.faults)

@@ -1,6 +1,7 @@
 """A look that hangs in the kernel, as on a dead disk: it costs its own probe, never the agent."""
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -14,20 +15,24 @@ import pytest
 
 from agent import fault_config
 from agent.detect.detector import Detector
+from agent.detect.readings import ChipIdentity
 from agent.detect.settings import DetectSettings
 from agent.fault_config import FaultConfig
 from agent.limits import Kubelet as KubeletLimits
 from agent.metrics import Metrics
 from agent.own_thread import OwnThread
 from agent.probe import CannotLook, NoDriver, Observation, Probe, Sensors
+from agent.probes.card_lost import CardLost
 from agent.probes.host_disk import HostDisk
 from agent.probes.kubelet import Kubelet
 from agent.probes.nic_carrier import NicCarrier
+from agent.probes.pcie import Pcie
 from agent.probes.stale_process import StaleProcess
 from agent.runner import Runner
 from agent.sensors.pci import PciBus
+from agent.sensors.worker import ChipFacts, Enumeration
 from shared import catalog
-from shared.aio import Ticks, now, running
+from shared.aio import Ticks, running
 from tests.process import free_ports
 from tests.waiting import eventually
 
@@ -63,18 +68,40 @@ def stale_process(disk: threading.Event, path: Path, monkeypatch: pytest.MonkeyP
     return StaleProcess(sensors, lambda: [] * disk.wait(), path, looks=2)
 
 
-def kubelet(disk: threading.Event, path: Path, monkeypatch: pytest.MonkeyPatch) -> Probe:
-    """Nothing listens, so it looks for a process of that name: opening a FIFO waits for its writer."""
-    (path / "1").mkdir()
-    os.mkfifo(path / "1/comm")
+def hanging_file(disk: threading.Event, path: Path, text: str) -> None:
+    """Opening a FIFO waits for its writer."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(path)
 
     def writes() -> None:
         disk.wait()
-        with (path / "1/comm").open("w"):  # lets the look in flight go, which then reads nothing
-            (path / "answers").write_text("kubelet\n")
-            (path / "answers").replace(path / "1/comm")
+        with path.open("w"):  # lets the look in flight go, which then reads nothing
+            answers = path.with_name("answers")
+            answers.write_text(text)
+            answers.replace(path)
 
     threading.Thread(target=writes, daemon=True).start()
+
+
+def card_lost(disk: threading.Event, path: Path, monkeypatch: pytest.MonkeyPatch) -> Probe:
+    hanging_file(disk, path / "bus/pci/devices/0000:c1:00.0/vendor", "0x19e5")
+    return CardLost(10, Sensors(NoDriver(""), PciBus(path)))
+
+
+def pcie(disk: threading.Event, path: Path, monkeypatch: pytest.MonkeyPatch) -> Probe:
+    function = path / "bus/pci/devices/0000:c1:00.0"
+    hanging_file(disk, function / "aer_dev_fatal", "TOTAL_ERR_FATAL 0")
+    (function / "vendor").write_text("0x19e5")
+    (function / "device").write_text("0xd802")
+    driver, bus = NoDriver(""), PciBus(path)
+    driver.enumeration = Enumeration({0: ChipFacts((0, 0), ChipIdentity(0, pci="0000:C1:00.0"))})
+    bus.look()
+    return Pcie(10, Sensors(driver, bus), function.parent, nonfatal=1, window_s=60)
+
+
+def kubelet(disk: threading.Event, path: Path, monkeypatch: pytest.MonkeyPatch) -> Probe:
+    """Nothing listens, so it looks for a process of that name."""
+    hanging_file(disk, path / "1/comm", "kubelet\n")
     return Kubelet(10, path, KubeletLimits(url=f"http://127.0.0.1:{free_ports(1)[0]}/healthz", timeout_s=1.0))
 
 
@@ -86,7 +113,7 @@ class Told:
         self.whys.append(why)
 
 
-@pytest.mark.parametrize("make", [host_disk, nic_carrier, stale_process, kubelet])
+@pytest.mark.parametrize("make", [host_disk, nic_carrier, stale_process, kubelet, card_lost, pcie])
 async def test_many_looks_that_hang_take_one_thread_and_leave_the_resolver_alone(
     make: Callable[[threading.Event, Path, pytest.MonkeyPatch], Probe],
     disk: threading.Event,
@@ -118,14 +145,14 @@ async def test_a_disk_that_hangs_under_the_fault_files_changes_no_rule_and_is_sa
     detector = Detector(catalog.load(), DetectSettings())
     config = FaultConfig(tmp_path, detector, Metrics())
     (tmp_path / "faultCode.json").write_text('{"SubHealthFaultCodes": ["80E18402"]}')
-    assert config.take(await config.look(), now())
+    assert await config.refresh()
     assert len(config.overrides()) == 1
     listdir = os.listdir
     with monkeypatch.context() as hanging:
         hanging.setattr(os, "listdir", lambda place: listdir(place) if disk.wait() else [])
         before = threading.active_count()
         for _ in range(5):
-            assert not config.take(await config.look(), now())
+            assert not await config.refresh()
         assert threading.active_count() - before <= 1
     assert len(config.overrides()) == 1
     assert [one.why.startswith("cannot be read (no answer within") for one in config.bad_entries()] == [True]
@@ -134,12 +161,30 @@ async def test_a_disk_that_hangs_under_the_fault_files_changes_no_rule_and_is_sa
 
     async def keeps_looking() -> None:
         while True:
-            config.take(await config.look(), now())
+            await config.refresh()
             await asyncio.sleep(0.02)
 
     async with running(keeps_looking()):
         await eventually("the disk answers again", lambda: not config.bad_entries())
     assert len(config.overrides()) == 1
+
+
+async def test_fault_files_are_parsed_beside_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The largest that a ConfigMap has room for takes a second."""
+    threads: list[int] = []
+    loads = json.loads
+
+    def observed(*args: Any, **options: Any) -> Any:
+        threads.append(threading.get_ident())
+        return loads(*args, **options)
+
+    monkeypatch.setattr(json, "loads", observed)
+    config = FaultConfig(tmp_path, Detector(catalog.load(), DetectSettings()), Metrics())
+    (tmp_path / "faultCode.json").write_text('{"SubHealthFaultCodes": ["80E18402"]}')
+    assert await config.refresh()
+    assert len(config.overrides()) == 1
+    assert len(threads) == 1
+    assert threads[0] != threading.get_ident()
 
 
 ENDS = """

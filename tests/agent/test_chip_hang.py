@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from agent.config import AgentConfig, Paths
 from agent.probe import CannotLook, NoDriver, Observation, Probe, Sensors
 from agent.probes import chip_hang
+from agent.remembering import recall, remember
 from agent.sensors.cpu_time import CpuTime, parse_stat, read_cpu_times
 from agent.sensors.hccn import Hccn
 from agent.sensors.hccn_950 import FLITS
@@ -19,6 +20,7 @@ from agent.sensors.npu_smi_gauges import NpuSmiGauges
 from agent.sensors.pci import PciBus
 from console.lab.host import SimHost
 from console.lab.host.state import DriverRule
+from shared.aio import now
 from tests.agent.conftest import MakeHost
 from tests.agent.test_chip_probes import active, alter, denied, driver_of, net
 
@@ -98,6 +100,23 @@ async def test_a_chip_that_is_held_and_does_nothing_hangs_and_a_sign_of_life_end
         assert last.trouble is None
         alter(host, 3, net(stat={"roce_rx_all_pkt_num": 5000}))
         assert (CODE, 3) in denied(await probe.look())
+
+
+@slow
+async def test_looks_before_a_restart_count_and_those_before_a_reboot_do_not(
+    host: SimHost, proc: Proc, minute: Callable[[], None]
+) -> None:
+    host.hold(3, ENGINE, HELPER)
+    async with driver_of(host) as sensors:
+        await sensors.chips.poll()
+        before = probe_of(sensors, proc)
+        await looks(before, minute, 5)
+        after, rebooted = probe_of(sensors, proc), probe_of(sensors, proc)
+        recall([after], remember([before]), now(), same_boot=True)
+        recall([rebooted], remember([before]), now(), same_boot=False)
+        assert active(await after.look()) == [(CODE, 3)]
+        seen = await rebooted.look()
+    assert (CODE, 3) not in {*active(seen), *denied(seen)}
 
 
 @slow

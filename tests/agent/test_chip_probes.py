@@ -223,6 +223,13 @@ async def test_optical_modules(host: SimHost) -> None:
         assert active(await probe.look()) == [("NW-OPTICAL-POWER", 1), ("NW-OPTICAL-ABSENT", 2)], "no new edge"
 
 
+async def test_what_the_tool_could_not_read_of_a_module_is_neither_good_nor_bad(host: SimHost) -> None:
+    host.hccn_tool.write_text("#!/bin/sh\nprintf 'present : present\\nRx Power0 : NA\\nRx Los Flag : NA\\n'\n")
+    async with ports_of(host) as sensors:
+        seen = await made(optical, sensors).look()
+    assert (active(seen), denied(seen)) == ([], {("NW-OPTICAL-ABSENT", phy) for phy in range(8)})
+
+
 async def test_a_module_that_is_not_there_is_no_more_than_absent(host: SimHost) -> None:
     rows = ("present : not present", "Rx Power0 : 0.0 mW", "RxPower Low Thres : 0.1 mW", "RxPower High Thres : 3.5 mW")
     lines = "\n".join((*rows, "vendor serial number : SN1", "Rx Los Flag : 0xf"))
@@ -321,15 +328,15 @@ def test_a_module_with_two_lanes_and_no_limits_of_its_own_says_nothing_of_limits
         )
     )
     assert [lane.tx_power_mw for lane in found.lanes] == [9.9, None]
-    assert optical.out_of_limits(found) == {}
-    assert optical.flags_of(0, {0: found}) == {}
+    assert optical.out_of_limits(found) is None
+    assert optical.flags_of(0, {0: found}) == {}, "one register was read"
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "evidence"), [("1.0", "2.0", {"rx2": "9.9 mW, limits 1 to 2"}), ("2.0", "1.0", {})]
+    ("low", "high", "evidence"), [("1.0", "2.0", {"rx2": "9.9 mW, limits 1 to 2"}), ("2.0", "1.0", None)]
 )
 def test_a_lane_is_named_as_the_module_counts_and_limits_that_cannot_be_are_none(
-    low: str, high: str, evidence: dict[str, str]
+    low: str, high: str, evidence: dict[str, str] | None
 ) -> None:
     found = parse_optical(
         printed(

@@ -52,7 +52,7 @@ def test_a_look_that_is_asked_for_finds_what_the_next_poll_would(
     agent.ready()
     host.occur(3, HBM, event=False)
     Asking(redis_server)(Reread("a pod has Failed"))
-    report = agent.until("the fault", lambda report: f"{HBM}@3" in fault_ids(report), 15)
+    report = agent.until("the fault", lambda report: f"{HBM}@3" in fault_ids(report))
     assert next(fault for fault in report.faults if fault.chip == 3).confirmed
 
 
@@ -60,12 +60,12 @@ def test_a_port_without_peers_is_found_and_healed_and_peers_survive_a_kill(
     make_host: MakeHost, make_agent: MakeAgent, redis_server: RedisServer
 ) -> None:
     host = make_host(chips=2)
-    agent = make_agent(host, redis_server.url, hccn=True)
+    agent = make_agent(host, redis_server.url, hccn=True, links_s=4)  # links go before pings, and a tool takes its time
     ready = agent.ready()
     assert all(chip.ip for chip in ready.chips)
     host.unreachable(1, "*")
     Asking(redis_server)(Peers(tuple(Peer(f"n{n}", {0: f"192.0.2.{n}"}) for n in (1, 2, 3))))
-    report = agent.until("the silent port", lambda report: "NW-PEERS-SILENT@1" in fault_ids(report), 40)
+    report = agent.until("the silent port", lambda report: "NW-PEERS-SILENT@1" in fault_ids(report), 60)
     assert fault_ids(report) == {"NW-PEERS-SILENT@1"}
     (fault,) = report.faults
     assert (fault.level.value, fault.part) == ("SubHealthFault", "link")

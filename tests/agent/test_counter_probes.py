@@ -51,7 +51,8 @@ def double_errors(host: SimHost, phy: int, total: int) -> None:
     alter(host, phy, lambda device: replace(device, ecc=Ecc(hbm=(1, 0, 0, 0, total, 0, 0, 0, 0))))
 
 
-async def test_new_bad_packets_count_and_those_of_a_busy_network_do_not(host: SimHost) -> None:
+async def test_new_bad_packets_count_and_those_of_a_busy_network_do_not(make_host: MakeHost) -> None:
+    host = make_host(chips=3)
     alter(host, 1, net(stat={"mac_rx_fcs_err_pkt_num": 5000, "mac_rx_pfc_pkt_num": 1}))
     async with driver_of(host) as sensors:
         await sensors.chips.poll()

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import struct
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -92,6 +93,19 @@ async def test_a_killed_child_is_replaced_and_a_poll_asked_for(host: SimHost, li
         host.occur(4, "80E01801")
         await eventually("its events", lambda: listener.heard)
         assert listener.told == [(4, "80E01801", "occur", 3)]
+
+
+async def test_a_stopped_child_is_replaced_and_a_poll_asked_for(
+    host: SimHost, library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent.sensors.events.SILENT_S", 4.0)
+    async with listening(library) as listener:
+        stopped = event_child()
+        os.kill(stopped, signal.SIGSTOP)
+        await eventually("a second subscription", lambda: listener.gaps >= 2 and listener.stream.subscribed)
+        assert event_child() != stopped
+        host.occur(4, "80E01801")
+        await eventually("its events", lambda: listener.heard)
 
 
 async def test_a_subscription_that_dies_silently_is_noticed(host: SimHost, library: Path) -> None:

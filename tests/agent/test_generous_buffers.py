@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from agent.sensors.gauges import celsius, ecc, hbm_celsius, power_w
-from tests.agent.test_hostile_library import HOOKS, SOURCE, by_phy, sensor_of
+from tests.agent.conftest import by_phy
+from tests.agent.test_hostile_library import HOOKS, SOURCE, sensor_of
 
 pytestmark = pytest.mark.slow
 

@@ -17,7 +17,7 @@ from agent.sensors.dcmi_library import find_library
 from agent.sensors.kubelet import CHECKPOINT, PodDevices, parse_checkpoint
 from agent.sensors.pci import PciBus
 from shared import catalog
-from shared.aio import now
+from tests.agent.conftest import MakeHost
 
 
 def device(sysfs: Path, address: str, vendor: str, kind: str) -> None:
@@ -127,7 +127,7 @@ def test_what_cannot_be_read_says_why_and_changes_nothing(tmp_path: Path, caplog
     assert not files.unreadable
 
 
-def test_bad_entries_are_counted_by_file_and_a_file_that_is_gone_is_said(
+async def test_bad_entries_are_counted_by_file_and_a_file_that_is_gone_is_said(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     metrics = Metrics()
@@ -142,7 +142,7 @@ def test_bad_entries_are_counted_by_file_and_a_file_that_is_gone_is_said(
     (tmp_path / "faultCustomization.json").write_text("{}")
     (tmp_path / "NodeDConfiguration.json").write_text("{}")
     (tmp_path / "pipe.json").mkdir()
-    assert config.take(look(config.directory), now())
+    assert await config.refresh()
     assert counted() == {
         "NodeDConfiguration.json": 1,
         "faultCode.json": 2,
@@ -150,9 +150,9 @@ def test_bad_entries_are_counted_by_file_and_a_file_that_is_gone_is_said(
         "pipe.json": 1,
     }
     assert [name for name, in_force in config.files() if in_force] == ["faultCode.json", "faultCustomization.json"]
-    assert not config.take(look(config.directory), now())
+    assert not await config.refresh()
     (tmp_path / "faultCode.json").unlink()
-    assert config.take(look(config.directory), now())
+    assert await config.refresh()
     assert "faultCode.json is gone; the built-in levels and rules hold again" in caplog.text
     assert "faultCode.json" not in counted()
 
@@ -170,6 +170,14 @@ def test_the_library_is_the_configured_one_or_found_on_the_way(tmp_path: Path, m
     assert find_library(str(tmp_path / "other.so")) is None
     monkeypatch.setenv("LD_LIBRARY_PATH", f"{tmp_path}:{library.parent}")
     assert find_library(None) == library
+
+
+@pytest.mark.parametrize(("generation", "asked"), [("310P", False), ("910B", True)])
+def test_cards_without_ports_are_not_asked_for_links(make_host: MakeHost, generation: str, asked: bool) -> None:
+    host = make_host(generation, chips=1)
+    nothing = str(host.sysfs / "nothing")
+    paths = Paths(dcmi=nothing, hccn_tool=str(host.hccn_tool), state_dir=nothing, sysfs=str(host.sysfs))
+    assert (open_host(AgentConfig(paths=paths), Metrics()).sensors.hccn is not None) is asked
 
 
 async def test_a_host_with_nothing_to_look_through_is_blind_and_says_what_to_do(tmp_path: Path) -> None:

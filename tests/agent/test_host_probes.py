@@ -288,8 +288,8 @@ async def test_one_new_fatal_error_counts_and_non_fatal_ones_from_the_limit_on(t
     [
         pytest.param({"current_link_width": "8"}, True, id="half the lanes"),
         pytest.param({"current_link_speed": "8.0 GT/s PCIe"}, True, id="half the speed"),
-        pytest.param({"current_link_speed": "Unknown"}, False, id="speed unknown"),
-        pytest.param({"current_link_width": "63"}, False, id="function asleep"),
+        pytest.param({"current_link_speed": "Unknown", "max_link_speed": "Unknown"}, False, id="no speed known"),
+        pytest.param({"current_link_speed": "Unknown", "current_link_width": "8"}, True, id="half, speed away"),
     ],
 )
 async def test_a_link_below_its_best_is_told_at_the_second_look(tree: Tree, files: dict[str, str], slow: bool) -> None:
@@ -299,6 +299,26 @@ async def test_a_link_below_its_best_is_told_at_the_second_look(tree: Tree, file
     assert first.get(("NW-PCIE-LINK", 5)) is (None if slow else False)
     assert second["NW-PCIE-LINK", 5] is slow
     assert second["NW-PCIE-LINK", 4] is False
+
+
+@pytest.mark.parametrize("files", [{"current_link_speed": "Unknown"}, {"current_link_width": "63"}])
+async def test_a_link_whose_state_is_not_told_is_unknown_and_ends_no_fault(tree: Tree, files: dict[str, str]) -> None:
+    probe = tree.probe()
+    tree.write(5, **files)
+    seen = await probe.look()
+    assert ("NW-PCIE-LINK", 5) not in chips(seen)
+    assert chips(seen)["NW-PCIE-LINK", 4] is False
+    ((name, value),) = files.items()
+    assert f"{name} is {value}" in (seen.trouble or "")
+
+
+async def test_a_counter_that_was_reset_is_counted_from_there(tree: Tree) -> None:
+    probe = tree.probe()
+    await probe.look()
+    tree.write(2, aer_dev_fatal="TOTAL_ERR_FATAL 3")  # 7 before: the function has been reset
+    assert not any(chips(await probe.look()).values())
+    tree.write(2, aer_dev_fatal="TOTAL_ERR_FATAL 4")
+    assert [key for key, active in chips(await probe.look()).items() if active] == [("NW-PCIE-FATAL", 2)]
 
 
 async def test_links_that_are_all_alike_are_the_boards_design_until_one_was_ever_better(tree: Tree) -> None:

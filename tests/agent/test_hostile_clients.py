@@ -34,12 +34,12 @@ async def test_clients_that_never_read_do_not_hold_up_the_end(request_: bytes) -
                 client.sendall(request_)
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(30):
                 assert (await reader.read()).endswith(BODY)
             writer.close()
             await writer.wait_closed()
             began = time.monotonic()
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < http_server.IDLE_S
 
 
 async def busy(_request: web.Request) -> web.Response:

@@ -22,6 +22,7 @@ from agent.store import FILE, Store
 from shared.model import Instant
 from shared.names import EVENTS_STREAM
 from shared.redis_client import connect
+from tests.agent.conftest import notes
 from tests.redis_server import RedisServer
 
 pytestmark = pytest.mark.slow
@@ -33,10 +34,6 @@ NOW = Instant(mono=100.0, wall=1e9)
 def refuse_writes(store: Store, refuse: bool = True) -> None:
     """What a disk that is full or mounted read-only does: reads work, every write is an error."""
     store._db.execute(f"PRAGMA query_only={int(refuse)}")
-
-
-def notes(store: Store) -> list[bytes]:
-    return [note for _, note in store.pending(1_000_000)]
 
 
 def test_what_was_sent_is_not_pending_again_although_the_disk_refuses_to_forget_it(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from agent.metrics import Metrics
 from agent.sensors.dcmi import DcmiSensor
 from shared import catalog
 from shared.aio import now
+from tests.agent.conftest import by_phy
 from tests.agent.test_dcmi_sensor import children
 from tests.waiting import eventually
 
@@ -83,11 +84,6 @@ async def sensor_of(library: Path, call_timeout_s: float = 0.5) -> AsyncIterator
         yield sensor
     finally:
         await sensor.close()
-
-
-def by_phy(reading: DriverReading) -> dict[int, ChipReading]:
-    assert reading.silent is None, reading.silent
-    return {one.chip.phy: one for one in reading.chips}
 
 
 def judged(*readings: DriverReading) -> DetectView:

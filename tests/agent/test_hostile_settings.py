@@ -11,7 +11,6 @@ from agent.detect.detector import Detector
 from agent.detect.rules import MAX_COMPLAINTS
 from agent.detect.settings import DetectSettings
 from agent.fault_config import FaultConfig
-from agent.fault_files import look
 from agent.metrics import Metrics
 from agent.sensors.kmsg import Kmsg
 from shared import catalog
@@ -50,11 +49,11 @@ def test_a_value_that_could_never_work_is_refused_with_its_key(tmp_path: Path, t
 
 
 @pytest.mark.parametrize("name", [b"fault\xff.json", b"a\nb.json"])
-def test_a_fault_file_with_a_name_that_is_no_text_is_told_and_counted(tmp_path: Path, name: bytes) -> None:
+async def test_a_fault_file_with_a_name_that_is_no_text_is_told_and_counted(tmp_path: Path, name: bytes) -> None:
     (tmp_path / os.fsdecode(name)).write_text("{}")
     metrics = Metrics()
     config = FaultConfig(tmp_path, Detector(catalog.load(), DetectSettings()), metrics)
-    config.take(look(config.directory), now())
+    await config.refresh()
     (complaint,) = config.bad_entries()
     assert complaint.file.isprintable()
     assert "name" in complaint.why
@@ -70,13 +69,13 @@ def test_a_fault_file_with_a_name_that_is_no_text_is_told_and_counted(tmp_path: 
         pytest.param('{"' + "x" * 900_000 + '":0}', id="one endless key"),
     ],
 )
-def test_a_megabyte_of_nonsense_is_told_in_a_hundred_lines(
+async def test_a_megabyte_of_nonsense_is_told_in_a_hundred_lines(
     tmp_path: Path, text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "faultCode.json").write_text(text)
     detector = Detector(catalog.load(), DetectSettings())
     config = FaultConfig(tmp_path, detector, Metrics())
-    config.take(look(config.directory), now())
+    await config.refresh()
     told = config.bad_entries()
     assert 1 <= len(told) <= MAX_COMPLAINTS + 1
     assert sum(map(len, caplog.messages)) < 100_000

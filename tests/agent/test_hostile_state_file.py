@@ -10,6 +10,7 @@ import pytest
 
 from agent import store as store_module
 from agent.store import FILE, Store
+from tests.agent.conftest import notes
 
 
 @pytest.fixture(autouse=True)
@@ -40,10 +41,6 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def remount(place: Path, how: str) -> None:
     subprocess.run(["mount", "-o", f"remount,{how}", place], check=True)
-
-
-def notes(store: Store) -> list[bytes]:
-    return [note for _, note in store.pending(1_000_000)]
 
 
 def kept_by(directory: Path) -> tuple[bytes | None, list[bytes]]:

@@ -168,6 +168,34 @@ async def test_a_restart_goes_on_where_the_last_run_stopped(tmp_path: Path) -> N
     assert found(await rebooted.look())["NW-KMSG-HARDWARE"] is False, "over by the wall clock"
 
 
+async def test_records_that_the_ring_has_lost_are_told_and_nothing_is_denied_after_them(tmp_path: Path) -> None:
+    path = tmp_path / "kmsg"
+    path.write_text(f"5,0,{int(time.monotonic() * 1e6)},-;Linux version 6.6\n6,1,1,-;usb 1-1: new device\n")
+    probe = probe_on(path)
+    assert set(found(await probe.look()).values()) == {False}
+    with path.open("a") as log:
+        log.write("3,12,1,-;Fatal machine check\n6,13,1,-;usb\n6,15,1,-;usb\n")
+    seen = await probe.look()
+    assert found(seen) == {"NW-KMSG-HARDWARE": True}, "the lost ones may have said anything"
+    assert seen.trouble == "11 records of the kernel log were gone before they were read"
+    after = await probe.look()
+    assert (found(after), after.trouble) == ({"NW-KMSG-HARDWARE": True}, None)
+
+
+async def test_a_log_that_is_opened_anew_is_read_on_where_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "kmsg"
+    path.touch()
+    probe = probe_on(path)
+    await probe.look()
+    path.write_text(record(HEARTBEAT))
+    assert len((await probe.look()).events or ()) == 1
+    probe._kmsg.close()
+    with path.open("a") as log:
+        log.write(record("usb 1-1: new device"))
+    seen = await probe.look()
+    assert (seen.events, seen.trouble) == ((), None), "the heartbeat that stands there still is not lost anew"
+
+
 async def test_a_history_longer_than_one_look_is_read_to_its_end(tmp_path: Path) -> None:
     path = tmp_path / "kmsg"
     path.write_text(

@@ -17,9 +17,8 @@ from agent.sensors.pci import PciBus
 from console.lab.host import SimHost
 from console.lab.host.chip import Ecc
 from console.lab.host.state import DriverRule, Generation, Match
-from tests.agent.conftest import MakeAgent, MakeHost
+from tests.agent.conftest import MakeHost
 from tests.agent.test_chip_probes import active, alter, denied, made
-from tests.redis_server import RedisServer
 
 pytestmark = pytest.mark.slow
 
@@ -175,11 +174,3 @@ def test_a_version_in_words(text: str) -> None:
 
 def test_counters_in_words_are_no_longer_than_the_links_are_many() -> None:
     assert len(hccs_counter_words([1] * 40)) == len(hccs_counter_words([])) == 128
-
-
-def test_the_report_of_an_agent_names_the_firmware(
-    make_host: MakeHost, make_agent: MakeAgent, redis_server: RedisServer
-) -> None:
-    agent = make_agent(make_host(chips=2), redis_server.url, library=False)
-    report = agent.until("the firmware", lambda report: report.machine.firmware, 60)
-    assert report.machine.firmware == "7.7.0.3.231"

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from agent.disk import Disk
 from agent.metrics import Metrics
 from agent.store import FILE, Store
+from tests.agent.conftest import notes
 from tests.waiting import eventually
 
 WRITER = """
@@ -28,10 +29,6 @@ while True:
     store.save(b"memory %d" % number, [b"note %d" % number])
     print(number, flush=True)
 """
-
-
-def notes(store: Store) -> list[bytes]:
-    return [note for _, note in store.pending(1_000_000)]
 
 
 def test_memory_and_notes_survive_a_restart(tmp_path: Path) -> None:

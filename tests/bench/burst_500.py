@@ -6,6 +6,7 @@ nothing re-creates the pods. Moments are those at which a watch of the real kube
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +20,7 @@ from tests.integration.rig import our_taint, terminating
 from tests.waiting import wait_until
 
 NODES, PODS, EVERY = 2000, 8000, 4
-LONGEST_S = 180.0
+LONGEST_S = 45.0
 TAINTED_GOAL_S, DELETE_GOAL_S = 3.0, 1.0
 
 
@@ -58,19 +59,34 @@ def run() -> Iterator[str]:
 
         try:
             began = max(made.say(struck, broken(FaultLevel.SEPARATE_NPU)).values())
-            wait_until("all tainted, all deleted", done, LONGEST_S)
+            with contextlib.suppress(AssertionError):  # then the lines say how far it came
+                wait_until("all tainted, all deleted", done, LONGEST_S)
         finally:
             journal.close()
-        said = f"{len(struck)} of {len(made.names)} nodes, {2 * len(struck)} pods deleted"
-        tainted = [at - began for at in firsts.tainted.values()]
-        deleted = [at - began for at in firsts.deleted.values()]
+        if not firsts.tainted or not firsts.deleted:
+            raise RuntimeError(f"{len(firsts.tainted)} tainted, {len(firsts.deleted)} deleted after {LONGEST_S:g} s")
+        said = f"{len(struck)} of {len(made.names)} nodes"
+        missing = {"tainted": len(struck) - len(firsts.tainted), "deleted": 2 * len(struck) - len(firsts.deleted)}
+        late = {what: f"; {count} NOT within {LONGEST_S:g} s" if count else "" for what, count in missing.items()}
+        tainted = [at - began for at in firsts.tainted.values()] + [LONGEST_S] * missing["tainted"]
+        deleted = [at - began for at in firsts.deleted.values()] + [LONGEST_S] * missing["deleted"]
         yield line("burst_first_taint", "s", [min(tainted)], note=said)
-        yield line("burst_all_tainted", "s", tainted, value=max(tainted), goal=TAINTED_GOAL_S, note=f"the last; {said}")
+        yield line(
+            "burst_all_tainted",
+            "s",
+            tainted,
+            value=max(tainted),
+            goal=TAINTED_GOAL_S,
+            note=f"the last; {said}{late['tainted']}",
+        )
         yield line("burst_first_delete", "s", [min(deleted)], note="from the reports on")
         own = [
-            (at, at - firsts.tainted[on]) for pod, at in firsts.deleted.items() if (on := firsts.node_of[pod]) in struck
+            (at, at - firsts.tainted[on])
+            for pod, at in firsts.deleted.items()
+            if (on := firsts.node_of[pod]) in firsts.tainted
         ]
         yield line("burst_taint_to_first_delete", "s", [min(own)[1]], goal=DELETE_GOAL_S, note="its own node's taint")
         waits = [wait for _, wait in own]
         yield line("burst_taint_to_delete", "s", waits, note="of every pod on a broken chip, from its own node's taint")
-        yield line("burst_all_deleted", "s", deleted, value=max(deleted), note=f"the last; {said}")
+        all_said = f"the last of {2 * len(struck)} pods; {said}{late['deleted']}"
+        yield line("burst_all_deleted", "s", deleted, value=max(deleted), note=all_said)

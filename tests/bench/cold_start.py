@@ -17,13 +17,13 @@ from tests.bench.processes import cpu, memory, peak
 
 NODES, PODS = 10_000, 40_000
 GOAL_S, MEMORY_GOAL_MIB = 20.0, 1024.0
-STEADY_S = 30.0
+STEADY_S = 6.0
 MIB = 1024 * 1024
 
 
 def run() -> Iterator[str]:
     took: dict[int, float] = {}
-    for parts in (4, 2, 1):
+    for parts in (1, 4, 2):  # the size with the goals first: it is there whatever the time allows afterwards
         with tempfile.TemporaryDirectory(prefix="npu-warden-bench-") as scratch:
             with fleet(Path(scratch), NODES // parts, PODS // parts) as made:
                 nodes = len(made.names)
@@ -40,9 +40,7 @@ def run() -> Iterator[str]:
 
 
 def _start(made: Fleet) -> dict[str, float]:
-    """Of the second start: the first has compiled the bytecode."""
-    made.reconciler().kill()
-    made.forget_leader()
+    made.compile()
     began = time.monotonic()
     reconciler = made.reconciler()
     values = {"s": time.monotonic() - began, "cpu": cpu(reconciler.pid).total}

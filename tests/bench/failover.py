@@ -16,7 +16,7 @@ from tests.bench.restart import POD, left_alone, one_round
 from tests.integration.daemons import Reconciler
 from tests.integration.rig import Rig
 
-ROUNDS = 4
+ROUNDS = 2
 LEASE_S = 15.0
 GOAL_S = LEASE_S + 2.0
 

@@ -14,7 +14,7 @@ from tests.bench.event_to_taint import one_run, warden
 from tests.bench.gang_scheduler import GangScheduler
 from tests.bench.line import line
 
-RUNS, CYCLE_S = 20, 1.0
+RUNS, CYCLE_S = 10, 1.0
 GOALS_S = {"event_to_first_delete": 0.4, "event_to_ready_again": 1.5}
 NAMES = {"event_to_first_delete": "fault_to_first_delete", "event_to_ready_again": "fault_to_running"}
 

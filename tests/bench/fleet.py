@@ -21,6 +21,7 @@ import redis
 from reconciler.core.resources import RETRY_LEDGER
 from shared.model import SCHEMA_VERSION, ChangeNote, Chip, Fault, FaultEvent, FaultLevel, NodeReport, fault_id
 from shared.names import EVENTS_STREAM, report_key
+from shared.names import NAMESPACE as WARDEN_NAMESPACE
 from shared.wire import encode
 from tests.bench.scale import scaled
 from tests.cluster.plane import ControlPlane, build
@@ -28,7 +29,7 @@ from tests.core.build import job_with_pods
 from tests.core.well import well
 from tests.core.worlds import report
 from tests.integration.daemons import Reconciler
-from tests.integration.installation import ACCOUNT, install
+from tests.integration.installation import install
 from tests.integration.rig import forget_leader
 from tests.redis_server import RedisServer
 
@@ -44,8 +45,9 @@ NOTHING_HOLDS: Object = {
     "breaker": {"nodes": "100%", "min_nodes": 1_000_000},
     "common_cause": {"nodes": 1_000_000},
     "budget": {"restarting": "100%", "deletes_per_min": 1_000_000},
+    "reschedule": {"force_after_s": 600.0},
 }
-"""policy.toml with the brakes off."""
+"""policy.toml with the brakes off. No kubelet ends the pods here, so none is forced: each is deleted once."""
 
 
 class Fleet:
@@ -55,21 +57,30 @@ class Fleet:
         self.plane, self.broker, self.names = plane, broker, names
         self.redis = redis.Redis.from_url(broker.url)
         self.directory = directory
-        self._kubeconfig = plane.kubeconfig_for(ACCOUNT)
+        # With a token, as its pod has it: a client certificate is verified anew at each request.
+        self._kubeconfig = plane.kubeconfig_of(WARDEN_NAMESPACE, "npuwarden-reconciler")
         self._seq = 1
         self._daemons: list[Reconciler] = []
 
     def reconciler(self) -> Reconciler:
         """A replica that leads and has made its first plan."""
-        made = Reconciler(self.directory, self._kubeconfig, self.broker.url, NOTHING_HOLDS)
-        self._daemons.append(made)
-        made.start()
+        made = self._replica()
         made.wait_for("leads now", START_S)
         made.wait_ready(lambda: made.metric("npuwarden_reconciler_plans_total") > 0, START_S)
         return made
 
-    def forget_leader(self) -> None:
+    def compile(self) -> None:
+        """Start a replica and end it once it has loaded its modules: the next finds their bytecode, as in an image."""
+        made = self._replica()
+        made.wait_for("HTTP on port", START_S)
+        made.kill()
         forget_leader(self.plane.api)
+
+    def _replica(self) -> Reconciler:
+        made = Reconciler(self.directory, self._kubeconfig, self.broker.url, NOTHING_HOLDS)
+        self._daemons.append(made)
+        made.start()
+        return made
 
     def say(self, names: Iterable[str], *faults: Fault) -> dict[str, float]:
         """Reports with exactly these faults, each with its note in the stream; when each was there (monotonic)."""
@@ -116,7 +127,7 @@ def fleet(directory: Path, nodes: int, pods: int) -> Iterator[Fleet]:
     with ExitStack() as stack:
         for name in ("plane", "redis", "warden"):
             (directory / name).mkdir(parents=True)
-        plane = ControlPlane(build(), directory / "plane")
+        plane = ControlPlane(build(), directory / "plane", audited=False)
         stack.callback(plane.stop)
         for component in ("etcd", "kube-apiserver"):
             plane.start_component(component)

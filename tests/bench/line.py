@@ -20,15 +20,18 @@ def line(
     goal: float | None = None,
     note: str | None = None,
 ) -> str:
-    """One figure. `value` is the headline: the median unless told. `goal`: not above it; None where there is none."""
+    """One figure. `value` is the headline: the median unless told. `goal`: not above it; None where there is none.
+    `met`: whether it is, None where there is no goal."""
+    headline = percentile(values, 0.5) if value is None else value
     told = {
         "bench": bench,
         "unit": unit,
-        "value": percentile(values, 0.5) if value is None else value,
+        "value": headline,
         "p50": percentile(values, 0.5),
         "p99": percentile(values, 0.99),
         "n": len(values),
         "goal": goal,
+        "met": None if goal is None else headline <= goal,
         "machine": f"{machine()}, load {os.getloadavg()[0]:.1f}",
     }
     if note is not None:

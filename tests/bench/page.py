@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from tests.bench.line import line
 from tests.page.chromium import CHROMIUM, chromium, opened
 
-NODES, BROKEN, RUNS = 10_000, 100, 7
+NODES, BROKEN, RUNS = 10_000, 100, 5
 GOAL_S = 2.0
 BETWEEN_S = 1.0
 """The replica forgets its frames meanwhile, since nobody watches."""

@@ -26,7 +26,7 @@ from tests.core.build import job_with_pods
 from tests.core.well import well
 from tests.core.worlds import a_fault, after, hear, report, world_of
 
-NODES, FAULTS, RUNS = 10_000, 100, 20
+NODES, FAULTS, RUNS = 10_000, 100, 10
 POLICY = msgspec.convert(
     {
         "breaker": {"nodes": "100%", "min_nodes": NODES},

@@ -20,7 +20,7 @@ from tests.integration.journal import Journal
 from tests.waiting import wait_until
 
 NODES, PODS = 2000, 8000
-RATES = ((10, 200), (100, 1500))
+RATES = ((10, 150), (100, 1500))
 """(faults a second, faults)"""
 P50_GOAL_S, P99_GOAL_S = 0.026, 0.165
 

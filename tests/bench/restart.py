@@ -21,7 +21,7 @@ from tests.integration.daemons import Reconciler
 from tests.integration.rig import HBM, PREFILL, Rig, our_taint
 from tests.waiting import wait_until
 
-ROUNDS = 7
+ROUNDS = 3
 GOAL_S = 2.0
 POD = "3c7f0a5e-0000-4000-8000-000000000001"
 

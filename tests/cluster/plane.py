@@ -40,9 +40,12 @@ def build() -> Path:
 
 
 class ControlPlane:
-    """``url``, ``token`` and ``ca_file`` reach it as cluster administrator; ``kubeconfig`` is a file with all three."""
+    """``url``, ``token`` and ``ca_file`` reach it as cluster administrator; ``kubeconfig`` is a file with all three.
 
-    def __init__(self, binaries: Path, directory: Path) -> None:
+    ``audited``: keep `audit_log`; a bench does without, since each request would wait for its line.
+    """
+
+    def __init__(self, binaries: Path, directory: Path, *, audited: bool = True) -> None:
         self.directory = directory
         self.binaries = binaries
         self.token = ADMIN_TOKEN
@@ -66,7 +69,7 @@ class ControlPlane:
         }
         flags = {
             "etcd": self._etcd_flags(etcd, etcd_peer),
-            "kube-apiserver": self._apiserver_flags(apiserver, etcd),
+            "kube-apiserver": [*self._apiserver_flags(apiserver, etcd), *(self._audit_flags() if audited else ())],
             "kube-controller-manager": [
                 *self._client_flags(controllers),
                 f"--service-account-private-key-file={self._authority.service_account_key}",
@@ -204,6 +207,10 @@ class ControlPlane:
             f"--service-account-key-file={account_key}",
             f"--service-account-signing-key-file={account_key}",
             "--service-cluster-ip-range=10.0.0.0/24",
+        ]
+
+    def _audit_flags(self) -> list[str]:
+        return [
             f"--audit-policy-file={HERE / 'audit.yaml'}",
             f"--audit-log-path={self.audit_log}",
             "--audit-log-mode=blocking",

@@ -97,3 +97,9 @@ def test_a_daemon_refuses_a_bad_configuration_in_one_line(daemon: str, run: Run,
     assert "http.listen" in result.stderr
     assert str(config) in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_what_an_error_quotes_steers_no_terminal(run: Run) -> None:
+    result = run("nodes", "--url", "http://a\x1b]0;gone\x07")
+    assert result.exit_code in (2, 3)
+    assert result.stderr.strip("\n").isprintable(), repr(result.stderr)

@@ -153,10 +153,17 @@ def out_of_rounds(version: int) -> list[Object]:
     return [job, pod("j-master-0", "a", job, labels={"version": str(version)})]
 
 
+def ended_by_a_delete() -> list[Object]:
+    job = owner("batch.volcano.sh/v1alpha1", "Job", "train")
+    job["spec"] = {"policies": [{"event": "PodEvicted", "action": "AbortJob"}]}
+    return [job, pod("train-0", "a", job, labels=FORCE)]
+
+
 BLOCKED: list[tuple[str, Callable[[], list[Object]], str]] = [
     ("terminal", lambda: with_status("Failed"), "owner-terminal"),
     ("being deleted", leaving, "owner-deleted"),
     ("no rounds left", lambda: out_of_rounds(3), "backoff-limit"),
+    ("a delete ends it", ended_by_a_delete, "policy-ends-job"),
     ("a bare pod", lambda: [pod("p", "a", None)], "no-owner"),
     ("an orphan", lambda: job_with_pods("j", ("a",))[1:], "owner-deleted"),
     ("a DaemonSet", lambda: [ds := owner("apps/v1", "DaemonSet", "d"), pod("p", "a", ds)], "no-owner"),

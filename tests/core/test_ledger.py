@@ -11,12 +11,14 @@ import pytest
 from console.scenario.virtual import VirtualCluster
 from reconciler.core import fold
 from reconciler.core.actions import WriteLedger
+from reconciler.core.known import Known
 from reconciler.core.ledger import ENTRIES, OURS, SUBJECT
 from reconciler.core.ledger_steps import write_ledger
 from reconciler.core.objects import Cause, RecoverySpec, RecoveryStatus, WorkloadRef
+from reconciler.core.plan import plan
 from reconciler.core.state import World
 from tests.core.build import FORCE, Object, ascend_job, job_with_pods, node, pod
-from tests.core.worlds import decide, reasons, world_of
+from tests.core.worlds import T0, decide, reasons, world_of
 
 NAMESPACE, NAME = "volcano-system", "vcjob-fault-npu-cm"
 KEY = "ml/j-uid-j"
@@ -137,6 +139,28 @@ def test_what_cannot_be_read_is_left_as_it_is_and_said(text: str) -> None:
     broken = world(ledger(text))
     assert written(broken) is None
     assert reasons(decide(broken), SUBJECT) == ["ledger-unreadable"]
+
+
+@pytest.mark.parametrize(
+    ("change", "entries"),
+    [
+        ({"fault-scheduling": "force", "fault-retry-times": "5"}, {KEY: entry(5)}),
+        ({"fault-scheduling": "off", "fault-retry-times": "5"}, {}),
+        (None, {}),
+    ],
+    ids=["another number", "opted out", "gone"],
+)
+def test_what_is_kept_from_round_to_round_follows_the_job(
+    change: dict[str, str] | None, entries: dict[str, Any]
+) -> None:
+    made, known, other = world(ascend_job("k", labels=FORCE)), Known(), {"ml/k-uid-k": {"UUID": "uid-k", "Times": 3}}
+    fold.observe(made, "RetryLedger", "set", ledger({KEY: entry(3)} | other, [KEY, *other]))
+    assert not plan(made.snapshot(), T0, known).actions
+    job = ascend_job("j", labels=FORCE if change is None else change)
+    fold.observe(made, "AscendJob", "gone" if change is None else "set", job)
+    (action,) = plan(made.snapshot(), T0, known).actions
+    assert isinstance(action, WriteLedger)
+    assert json.loads(action.data[ENTRIES]) == entries | other
 
 
 def test_where_mindclusters_plugin_runs_the_ledger_is_its_own() -> None:

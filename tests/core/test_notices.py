@@ -8,6 +8,7 @@ import pytest
 from reconciler.core import clock, fold
 from reconciler.core.actions import Hold, Incident
 from reconciler.core.notices import CATCH_UP_S, QUIET_S, Notice, NoticeBook
+from reconciler.core.policy import Policy
 from reconciler.core.state import World
 from shared.model import Drill, Fault, FaultLevel, Instant, fault_id
 from shared.names import ISOLATION_ANNOTATION, TAINT_KEY
@@ -244,3 +245,19 @@ def test_a_real_fault_that_joins_a_drill_is_told_as_one(by: str, level: FaultLev
     assert told.id != practised.id, "a receiver that drops what comes twice must not drop this"
     assert story.look(both) == []
     assert [one.drill for one in story.look(node("a"))] == [False]
+
+
+def test_whatever_is_told_while_the_warden_only_watches_says_so() -> None:
+    story = Story()
+    story.world.policy = Policy(observe_only=True)
+    held = (Hold("node-a", "breaker", "12 of 40 nodes within 5 min"),)
+    told = story.look(isolated(), recovery("Recovered"), holds=held)
+    assert {(one.event, one.observe_only) for one in told} == {
+        ("isolated", True),
+        ("recovered", True),
+        ("held", True),
+    }
+    story.world.policy = Policy()
+    (released,) = story.look(node("a"))
+    assert not released.observe_only
+    assert b"observe_only" not in msgspec.json.encode(released)

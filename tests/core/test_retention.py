@@ -148,11 +148,11 @@ def test_retries_used_do_not_fall_when_old_recoveries_go(charges: list[int]) -> 
     pruning = world_with([])
     for number, charged in enumerate(charges):
         for world in (kept, pruning):
-            history = retries.history_of(world.snapshot(), unit_in(world))
+            history = retries.history_of(unit_in(world), Index(world.snapshot()))
             assert history.recoveries == number
             fold.observe(world, "Recovery", "set", recovery(number, charged=charged, history=history))
         prune_all(pruning)
-        used = [retries.used(world.snapshot(), unit_in(world)) for world in (kept, pruning)]
+        used = [retries.used(unit_in(world), Index(world.snapshot())) for world in (kept, pruning)]
         assert used == [sum(charges[: number + 1])] * 2
     assert len(pruning.recoveries) <= KEPT
 
@@ -184,7 +184,7 @@ def test_retries_of_drawn_names_do_not_fall_either() -> None:
         drawn["metadata"]["generateName"] = "d-abc-"
         fold.observe(world, "Pod", "set", drawn)
         unit = unit_in(world, f"ml/{name}")
-        history = retries.history_of(world.snapshot(), unit)
+        history = retries.history_of(unit, Index(world.snapshot()))
         made = recovery(
             number,
             unit=unit.id,
@@ -198,7 +198,7 @@ def test_retries_of_drawn_names_do_not_fall_either() -> None:
         )
         fold.observe(world, "Recovery", "set", made)
         prune_all(world)
-        assert retries.used(world.snapshot(), unit) == number + 1
+        assert retries.used(unit, Index(world.snapshot())) == number + 1
     assert len(world.recoveries) == KEPT
 
 

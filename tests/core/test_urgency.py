@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from reconciler.core.actions import Action
-from reconciler.core.urgency import in_order
+from reconciler.core.policy import Policy
+from reconciler.core.urgency import TAINTS, in_order
 from tests.core.build import job_with_pods, node
 from tests.core.worlds import a_fault, decide, hear, report, world_of
+
+UNBRAKED = msgspec.convert(
+    {"breaker": {"min_nodes": 100}, "common_cause": {"nodes": 100}, "budget": {"restarting": "100%"}}, Policy
+)
 
 
 def named(actions: list[Action]) -> list[str]:
@@ -13,15 +20,17 @@ def named(actions: list[Action]) -> list[str]:
 
 
 def test_taints_and_recoveries_take_turns_and_what_only_tells_is_last() -> None:
-    names = [f"node-{number}" for number in range(3)]
-    world = world_of([*map(node, names), *(obj for name in names for obj in job_with_pods(f"job-{name}", (name,)))])
+    names = [f"node-{number:02}" for number in range(TAINTS + 3)]
+    jobs = [obj for name in names for obj in job_with_pods(f"job-{name}", (name,))]
+    world = world_of([*map(node, names), *jobs], policy=UNBRAKED)
     hear(world, *(report(name, a_fault()) for name in names))
     actions = decide(world).actions
     ordered = in_order(actions)
     assert sorted(map(repr, ordered)) == sorted(map(repr, actions)), "none is lost, none is added"
-    assert named(ordered)[:3] == ["WriteLedger", "Isolate", "OpenRecovery"]
-    assert named(ordered)[3:7] == ["Isolate", "OpenRecovery", "Isolate", "OpenRecovery"]
-    assert set(named(ordered)[7:]) <= {"SetCondition", "KeepOffered", "KeepRecord"}
+    first_turn, second_turn = ["Isolate"] * TAINTS + ["OpenRecovery"], ["Isolate"] * 3 + ["OpenRecovery"]
+    urgent = ["WriteLedger", *first_turn, *second_turn, *["OpenRecovery"] * (TAINTS + 1)]
+    assert named(ordered)[: len(urgent)] == urgent
+    assert set(named(ordered)[len(urgent) :]) == {"SetCondition", "KeepOffered"}
 
 
 def test_without_recoveries_the_taints_keep_their_order() -> None:

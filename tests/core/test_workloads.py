@@ -195,6 +195,29 @@ def test_restarts_that_volcano_still_allows(spec: Object, retried: object, left:
     assert (found.blocked or ("",))[0] == ("backoff-limit" if left == 0 else "")
 
 
+@pytest.mark.parametrize("action", ["AbortJob", "TerminateJob", "CompleteJob"])
+@pytest.mark.parametrize(
+    ("job", "task", "ends"),
+    [
+        ([{"event": "PodEvicted"}], [], True),
+        ([{"events": ["PodFailed", "*"]}], [], True),
+        ([], [{"event": "PodEvicted"}], True),
+        ([{"event": "PodEvicted"}], [{"event": "*", "action": "RestartTask"}], False),
+        ([{"event": "PodFailed"}], [{"event": "TaskCompleted"}], False),
+        ([*RESTART, {"event": "PodEvicted"}], [], False),
+        ([{"exitCode": 3}], [], False),
+    ],
+)
+def test_a_volcano_job_that_a_deleted_pod_would_end_is_left_alone(
+    job: list[Object], task: list[Object], ends: bool, action: str
+) -> None:
+    objects = volcano_job()
+    whole, of_task = ([{"action": action} | policy for policy in policies] for policies in (job, task))
+    objects[0]["spec"] = {"policies": whole, "maxRetry": 100, "tasks": [{"name": "w", "policies": of_task}]}
+    reason, message = unit(world_of(objects), "train-0").blocked or ("", "")
+    assert (reason, action in message) == (("policy-ends-job", True) if ends else ("", False))
+
+
 def test_an_ordinary_kubernetes_job_is_not_taken_for_a_volcano_job() -> None:
     job = owner("batch/v1", "Job", "once")
     world = world_of([job, pod("once-x", "a", job, labels=FORCE)])

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.cluster.plane import ControlPlane
 from tests.deploy.manifests import COMPONENTS, DEPLOY, Object, complaints, documents, find, kubectl, refused, render
@@ -66,7 +67,15 @@ def test_all_pods_but_the_agents_are_restricted(
 
 
 @pytest.mark.parametrize(
-    "components", [("node-users",), ("redis-tls-node-users",), ("redis-tls", "redis-tls-node-users")], ids="+".join
+    "components",
+    [
+        ("node-users",),
+        ("redis-tls-node-users",),
+        ("redis-tls", "redis-tls-node-users"),
+        ("existing-redis-node-users",),
+        ("existing-redis", "existing-redis-node-users"),
+    ],
+    ids="+".join,
 )
 def test_with_users_of_nodes_the_password_is_the_nodes_own_and_redis_is_spoken_to_as_it_speaks(
     applied: ControlPlane, own_directory: Path, components: tuple[str, ...]
@@ -79,8 +88,26 @@ def test_with_users_of_nodes_the_password_is_the_nodes_own_and_redis_is_spoken_t
     assert volumes["redis"] == {"name": "redis", "hostPath": {"path": "/etc/npu-warden/redis", "type": "Directory"}}
     mounts = {mount["mountPath"] for mount in spec["containers"][0]["volumeMounts"]}
     assert {str(Path(said[key]).parent) for key in said if key.endswith("_file")} <= mounts
-    plain = "port 6379" in find(objects, "ConfigMap", "npuwarden-redis")["data"]["redis.conf"].splitlines()
-    assert said["url"].partition(":")[0] == ("redis" if plain else "rediss")
+    ours = [obj for obj in objects if (obj["kind"], obj["metadata"]["name"]) == ("ConfigMap", "npuwarden-redis")]
+    if ours:
+        plain = "port 6379" in ours[0]["data"]["redis.conf"].splitlines()
+        assert said["url"].partition(":")[0] == ("redis" if plain else "rediss")
+    else:
+        theirs = tomllib.loads(find(objects, "ConfigMap", "npuwarden-reconciler")["data"]["reconciler.toml"])["redis"]
+        assert (said["url"], said["url"].partition(":")[0]) == (theirs["url"], "rediss+sentinel")
+
+
+def test_all_three_images_are_pinned_by_their_digests(applied: ControlPlane, own_directory: Path) -> None:
+    """As docs/install.md says it."""
+    render(applied, own_directory)
+    file, digest = own_directory / "kustomization.yaml", f"sha256:{'0' * 64}"
+    names = ("localhost/npu-warden/agent", "localhost/npu-warden/reconciler", "docker.io/library/redis")
+    images = [{"name": name, "newName": f"registry.example.com/{n}", "digest": digest} for n, name in enumerate(names)]
+    file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | {"images": images}))
+    objects = list(yaml.safe_load_all(kubectl(applied, "kustomize", str(own_directory))))
+    pods = [obj["spec"]["template"]["spec"] for obj in objects if "template" in obj.get("spec", {})]
+    found = {inside["image"] for pod in pods for inside in (*pod["containers"], *pod.get("initContainers", ()))}
+    assert found == {f"registry.example.com/{n}@{digest}" for n in range(len(names))}
 
 
 def test_before_1_30_everything_but_the_admission_policies_is_installed(

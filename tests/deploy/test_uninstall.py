@@ -54,13 +54,42 @@ def test_nothing_is_left_on_a_node_but_what_is_others(control_plane: ControlPlan
     assert CONDITION not in kinds
 
 
-def test_all_ends_the_writers_before_it_takes_anything_off(tmp_path: Path) -> None:
-    recorder, said = tmp_path / "kubectl", tmp_path / "said"
-    recorder.write_text(f'#!/bin/sh\necho "$*" >>{said}\n')
+KNOWN = '*/apis/admissionregistration.k8s.io/v1) echo "validatingadmissionpolicies" ;;'
+UNKNOWN = """
+*/apis/admissionregistration.k8s.io/v1) echo "validatingwebhookconfigurations" ;;
+*validatingadmissionpolic* | *" -k "* | *admission.yaml*) echo "no matches for this kind" >&2; exit 1 ;;
+"""
+
+
+def recorded(directory: Path, *cases: str) -> tuple[list[str], str]:
+    """What an uninstall calls a kubectl with that answers so, and what it says; it must not fail."""
+    recorder, said = directory / "kubectl", directory / "said"
+    answers = "\n".join(cases)
+    recorder.write_text(f'#!/bin/sh\necho " $* " >>{said}\ncase $* in\n{answers}\nesac\n')
     recorder.chmod(0o755)
-    environment = {**os.environ, "KUBECTL": str(recorder)}
-    subprocess.run([str(DEPLOY / "uninstall.sh")], env=environment, timeout=20, check=True)
-    lines = said.read_text().splitlines()
+    done = subprocess.run(
+        [str(DEPLOY / "uninstall.sh")],
+        env={**os.environ, "KUBECTL": str(recorder)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return said.read_text().splitlines(), done.stderr
+
+
+def test_a_kubernetes_without_admission_policies_is_left_as_clean_and_told(tmp_path: Path) -> None:
+    lines, told = recorded(tmp_path, UNKNOWN)
+    (last,) = (line for line in lines if " delete " in line and "-f" in line.split())
+    assert last == lines[-1]
+    files = {Path(word).name for word in last.split() if word.endswith(".yaml")}
+    assert files == {path.name for path in DEPLOY.glob("*.yaml")} - {"admission.yaml"}
+    assert "admission.yaml is left out" in told
+
+
+def test_all_ends_the_writers_before_it_takes_anything_off(tmp_path: Path) -> None:
+    lines, _ = recorded(tmp_path, KNOWN)
     wanted = (
         "deployment npuwarden-reconciler",
         "cronjob/npuwarden-drill",
@@ -75,20 +104,8 @@ def test_all_ends_the_writers_before_it_takes_anything_off(tmp_path: Path) -> No
 
 def test_an_aggregated_api_that_is_away_keeps_nothing_from_being_removed(tmp_path: Path) -> None:
     """kubectl then fails to list the kinds of any group (metrics-server is down, say)."""
-    recorder, said = tmp_path / "kubectl", tmp_path / "said"
-    recorder.write_text(
-        f"""#!/bin/sh
-echo "$*" >>{said}
-case $* in
-*api-resources*) echo "unable to retrieve the complete list of server APIs" >&2; exit 1 ;;
-*/apis/admissionregistration.k8s.io/v1) echo '{{"resources":[{{"name":"validatingadmissionpolicies"}}]}}' ;;
-esac
-"""
-    )
-    recorder.chmod(0o755)
-    environment = {**os.environ, "KUBECTL": str(recorder)}
-    subprocess.run([str(DEPLOY / "uninstall.sh")], env=environment, timeout=20, check=True)
-    lines = said.read_text().splitlines()
+    away = '*api-resources*) echo "unable to retrieve the complete list of server APIs" >&2; exit 1 ;;'
+    lines, _ = recorded(tmp_path, away, KNOWN)
     for name in (
         "validatingadmissionpolicy/npuwarden-drill-nodes",
         "clusterissuers.cert-manager.io/npuwarden-redis",

@@ -21,6 +21,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from agent import remembering
 from agent.config import AgentConfig, Paths
 from agent.detect.detector import Detector
 from agent.detect.memory import DetectorMemory
@@ -218,7 +219,7 @@ def play(noise: list[Noise]) -> None:
         host = Host(Path(directory), noise)
         for module in (pcie, nic_carrier):
             stack.enter_context(mock.patch.object(module, "time", SimpleNamespace(monotonic=lambda: host.now.mono)))
-        for module in (pcie, nic_carrier, kmsg):
+        for module in (pcie, kmsg, remembering):
             stack.enter_context(mock.patch.object(module, "now", side_effect=lambda: host.now))
         asyncio.run(day(host))
 

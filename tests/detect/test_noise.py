@@ -19,7 +19,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from agent import ports
+from agent import ports, remembering
 from agent.config import AgentConfig
 from agent.detect.detector import Detector
 from agent.detect.memory import DetectorMemory
@@ -234,8 +234,7 @@ def clock_of(host: Host) -> Iterator[None]:
             stack.enter_context(mock.patch.object(module, "time", SimpleNamespace(monotonic=lambda: 0.0)))
         for module in (link_flap, port_errors, hbm_ecc, hccs, chip_hang, peers, versions):
             stack.enter_context(mock.patch.object(module, "time", SimpleNamespace(monotonic=lambda: host.now.mono)))
-        for module in (port_errors, hbm_ecc, hccs):
-            stack.enter_context(mock.patch.object(module, "now", side_effect=lambda: host.now))
+        stack.enter_context(mock.patch.object(remembering, "now", side_effect=lambda: host.now))
         yield
 
 

@@ -1,6 +1,7 @@
 """The configuration files in force: what each change leaves in force, and where each rule is said to come from."""
 
 import json
+from collections.abc import Mapping
 
 from agent.detect.complaints import Complaint
 from agent.detect.duration import DurationRule
@@ -18,10 +19,14 @@ def levels(**lists: list[str]) -> str:
     return json.dumps(lists)
 
 
+def take(overlay: Overlay, files: Mapping[str, str | None]) -> list[Complaint]:
+    return overlay.take(overlay.parse(files))
+
+
 def test_a_rule_that_says_what_ships_is_no_override() -> None:
     overlay = Overlay(CATALOGUE)
     same = {"FaultDuration": [DURATION]}
-    overlay.take({LEVELS_FILE: levels(SeparateNPUCodes=[SEPARATE]), CUSTOMIZATION_FILE: json.dumps(same)})
+    take(overlay, {LEVELS_FILE: levels(SeparateNPUCodes=[SEPARATE]), CUSTOMIZATION_FILE: json.dumps(same)})
     assert overlay.overrides() == []
     assert overlay.complaints == []
 
@@ -29,8 +34,9 @@ def test_a_rule_that_says_what_ships_is_no_override() -> None:
 def test_each_override_names_what_ships_and_its_place() -> None:
     overlay = Overlay(CATALOGUE)
     longer = {"FaultDuration": [DURATION | {"EventId": ["80AA0001"]}, DURATION | {"FaultTimeout": 30}]}
-    overlay.take(
-        {LEVELS_FILE: levels(SubHealthFaultCodes=["80aa0001", "80e18402"]), CUSTOMIZATION_FILE: json.dumps(longer)}
+    take(
+        overlay,
+        {LEVELS_FILE: levels(SubHealthFaultCodes=["80aa0001", "80e18402"]), CUSTOMIZATION_FILE: json.dumps(longer)},
     )
     shipped, new = DurationRule(20, 60, FaultLevel.PRE_SEPARATE_NPU), DurationRule(30, 60, FaultLevel.PRE_SEPARATE_NPU)
     low, high = FaultLevel.SUB_HEALTH, FaultLevel.SEPARATE_NPU
@@ -44,22 +50,22 @@ def test_each_override_names_what_ships_and_its_place() -> None:
 
 def test_a_file_that_becomes_unusable_keeps_its_last_good_content_until_it_is_gone() -> None:
     overlay = Overlay(CATALOGUE)
-    overlay.take({LEVELS_FILE: levels(SubHealthFaultCodes=[SEPARATE, "?"])})
-    (told,) = overlay.take({LEVELS_FILE: "{"})
+    take(overlay, {LEVELS_FILE: levels(SubHealthFaultCodes=[SEPARATE, "?"])})
+    (told,) = take(overlay, {LEVELS_FILE: "{"})
     assert (told.file, told.key) == (LEVELS_FILE, "")
     assert "its last good content stays in force" in told.why
     assert overlay.rules.levels == {SEPARATE: FaultLevel.SUB_HEALTH}
     assert overlay.complaints[0] == told
-    assert overlay.take({LEVELS_FILE: levels()}) == []
+    assert take(overlay, {LEVELS_FILE: levels()}) == []
     assert (overlay.complaints, overlay.rules) == ([], builtin())
-    overlay.take({LEVELS_FILE: levels(SubHealthFaultCodes=[SEPARATE])})
-    assert overlay.take({LEVELS_FILE: None}) == []
+    take(overlay, {LEVELS_FILE: levels(SubHealthFaultCodes=[SEPARATE])})
+    assert take(overlay, {LEVELS_FILE: None}) == []
     assert (overlay.files, overlay.overrides(), overlay.rules) == (frozenset(), [], builtin())
 
 
 def test_a_file_that_was_never_usable_leaves_what_ships_in_force_and_says_so() -> None:
     overlay = Overlay(CATALOGUE)
-    (told,) = overlay.take({SWITCH_FILE: "[]"})
+    (told,) = take(overlay, {SWITCH_FILE: "[]"})
     assert told == Complaint(SWITCH_FILE, "", "must be a JSON object, is list; what ships is in force")
     assert overlay.files == {SWITCH_FILE}
     assert overlay.rules == builtin()

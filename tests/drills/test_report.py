@@ -4,10 +4,11 @@ import json
 from typing import Any
 from xml.etree import ElementTree
 
+import msgspec
 import pytest
 
 from console.drill_watch import Watch
-from console.drills import KINDS, Report, Timed, decode, objectives, phases_of, render
+from console.drills import FORMATS, KINDS, Report, Timed, decode, objectives, phases_of, render
 
 OK = Report(
     "d1",
@@ -179,3 +180,13 @@ def test_a_restart_that_fails_ends_the_drill_and_fails_it(phase: str, ends: bool
     watch.see(None, {"faults": [], "taint": None}, [software("r1", "j-1", phase)], 1)
     assert watch.complete({"ready": 60}, 2) is ends
     assert (f"ended as {phase}" in watch.harm) is ends
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_what_somebody_has_written_into_it_steers_no_terminal(form: str) -> None:
+    kept = msgspec.structs.replace(MISSED, node="n\x1b]0;gone\x07", why="a\x9b2J", would=["restart \x1b[31m"])
+    text = render(kept, form)
+    assert text.replace("\n", "").isprintable()
+    assert "\x1b" not in text
+    if form == "junit":
+        assert ElementTree.fromstring(text).get("name") == "drill card-lost"

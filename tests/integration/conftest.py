@@ -8,28 +8,45 @@ import pytest
 from shared.names import NAMESPACE
 from tests.cluster.plane import ControlPlane
 from tests.integration.daemons import Reconciler
-from tests.integration.installation import controllers_of, install
+from tests.integration.installation import controllers_of, forget_lists, install
 from tests.integration.rig import POLICY, Rig, forget_leader
 from tests.process import Process
 from tests.redis_server import RedisServer
 
+HERE = Path(__file__).parent
+LEFT_OUT = pytest.StashKey[bool]()
+"""Not all tests of this directory that have a control plane were chosen: by a marker, a keyword or what failed last."""
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What looks back at all tests of this directory comes last of them."""
-    mine = [item for item in items if item.path.parent == Path(__file__).parent]
-    last = [item for item in mine if item.path.name == "test_rights_used.py"]
-    for item in last:
-        items.remove(item)
-    if last:
-        others = [item for item in mine if item not in last]
-        place = items.index(others[-1]) + 1 if others else len(items)
-        items[place:place] = last
+    """Tests under the leader that is kept come first: it starts once, and is over its first minute when silence is
+    waited for. What looks back at all tests of this directory comes last."""
+    places = [n for n, item in enumerate(items) if item.path.parent == HERE and item.get_closest_marker("cluster")]
+    for place, item in zip(places, sorted((items[n] for n in places), key=_turn), strict=True):
+        items[place] = item
+
+
+def _turn(item: pytest.Item) -> int:
+    if item.path.name == "test_rights_used.py":
+        return 2
+    return 0 if "led" in getattr(item, "fixturenames", ()) else 1
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    """What looks back at all tests of this directory has to know when some of them do not run."""
+    for item in items:
+        if item.path.parent == HERE and item.get_closest_marker("cluster"):
+            item.config.stash[LEFT_OUT] = True
 
 
 @pytest.fixture(scope="package")
 def reconciler_kubeconfig(control_plane: ControlPlane) -> Path:
-    """With a token of the service account of deploy/rbac.yaml: its rights and no others."""
+    """With a token of the service account of deploy/rbac.yaml: its rights and no others.
+
+    Reconcilers of tests that ran before, under other accounts, have left nothing that is made only once.
+    """
     install(control_plane.api)
+    forget_lists(control_plane.api)
     return control_plane.kubeconfig_of(NAMESPACE, "npuwarden-reconciler")
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import yaml
 
 from console.lab.cluster.crds import definitions
+from reconciler.core.resources import RETRY_LEDGER, SEPARATED
 from tests.cluster.api import Api, ApiError
 from tests.cluster.plane import ControlPlane
 from tests.integration.controllers import READY_LINE
@@ -42,6 +43,16 @@ def install(api: Api) -> None:
         spec = obj["spec"]
         path = f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}"
         wait_until(f"{path} served", functools.partial(_served, api, path))
+
+
+def forget_lists(api: Api) -> None:
+    """The ConfigMaps that a reconciler makes when they are first needed and keeps for good."""
+    for kept in (RETRY_LEDGER, SEPARATED):
+        assert kept.namespace is not None
+        assert kept.name is not None
+        path = kept.path(kept.namespace, kept.name)
+        if api.find(path):
+            api.delete(path)
 
 
 def _served(api: Api, path: str) -> bool:

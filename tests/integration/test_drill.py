@@ -85,12 +85,10 @@ def test_the_command_may_be_interrupted_or_killed(rig: Rig) -> None:
     os.kill(first.pid, signal.SIGINT)
     wait_until("it has taken the drill back", lambda: not first.running and not faults(rig.reported(node)), 40)
     assert request(rig, node) is None
-    second = begun(rig, reconciler, node, "--ttl", "20s")
-    began = time.monotonic()
+    second = begun(rig, reconciler, node, "--ttl", "10s")
     os.kill(second.pid, signal.SIGKILL)
     second.kill()
     wait_until("it has ended at its time", lambda: not faults(rig.reported(node)), 40)
-    assert time.monotonic() - began < 25
     assert rig.reported(node).drill is None
 
 
@@ -102,7 +100,7 @@ def test_any_part_may_be_killed(rig: Rig, victim: str) -> None:
     agent = rig.agent(node)
     reconciler = rig.reconciler()
     reconciler.leads()
-    drill = begun(rig, reconciler, node, "--ttl", "25s")
+    drill = begun(rig, reconciler, node, "--ttl", "15s")
     os.kill(drill.pid, signal.SIGKILL)
     drill.kill()
     before = rig.reported(node)

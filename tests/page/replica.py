@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+import msgspec
 
 from reconciler.core import fold
 from reconciler.core.actions import Plan
@@ -16,7 +18,7 @@ from reconciler.core.state import State, World
 from reconciler.inbox import BadMessage
 from reconciler.metrics import Metrics
 from shared.aio import Ticks, now
-from shared.model import AgentInfo, Chip, Fault, FaultLevel, NodeReport, fault_id
+from shared.model import AgentInfo, Chip, Drill, Fault, FaultLevel, NodeReport, fault_id
 from tests.core.build import node
 
 HOLDER = "npuwarden-reconciler-7d9c_3f1e_ab12cd34"
@@ -54,6 +56,16 @@ class Replica:
             faults=faults,
         )
         assert fold.heard(self.world, said, now()) is None
+
+    def drill(self, name: str, chip: int = 1) -> None:
+        """A shadow drill runs on this node, and its fault is open."""
+        until = now().wall + 300
+        said = {"drill": "d1", "effect": "shadow", "until": until}
+        fault = msgspec.structs.replace(a_fault(chip, origin="drill"), evidence=said)
+        self.say(name, fault)
+        heard = self.world.heard[name]
+        running = Drill("d1", fault.id, "shadow", until)
+        self.world.heard[name] = replace(heard, report=msgspec.structs.replace(heard.report, drill=running))
 
     def observe(self, *objects: dict[str, Any]) -> None:
         for obj in objects:

@@ -73,7 +73,7 @@ def replica() -> Replica:
     made.say("npu-03", a_fault(3), a_fault(5, FaultLevel.SUB_HEALTH, "81078603"))
     made.say("npu-07", a_fault(0, FaultLevel.RESTART_BUSINESS, "80E01801", confirmed=False))
     made.say("npu-11", unseen=[2])
-    made.say("npu-14", a_fault(1, origin="drill"))
+    made.drill("npu-14")
     made.observe(recovery(1, phase="Recreating"), recovery(2, unit="ml/k", phase="Exhausted"))
     made.decide()
     return made
@@ -97,6 +97,11 @@ async def test_it_can_be_read(browser: Browser, url: str, scheme: Literal["light
         assert (max(map(int, back[4:-1].split(","))) < 60) == (scheme == "dark")
         assert {one.split("/")[2] for one in seen.asked} == {url.split("/")[2]}, "nothing comes from elsewhere"
         assert seen.complaints == []
+
+
+async def test_what_a_shadow_drill_would_cause_stands_there(browser: Browser, url: str) -> None:
+    async with opened(browser, url) as seen:
+        await seen.until_text("#drills-list", "would taint npu-14 SeparateNPU:NoSchedule")
 
 
 async def test_a_screen_reader_is_told_the_same(browser: Browser, url: str) -> None:

@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler import views
-from reconciler.page.frame import MAX_FAULTS, Delta, Frame, Framer, Now, delta
+from reconciler.page.delta import Delta, Frame, delta
+from reconciler.page.frame import MAX_FAULTS, Framer
+from reconciler.page.rows import Now
 from shared.aio import now
 from shared.model import Fault, FaultLevel, Unknown
 from tests.core.build import node
@@ -108,6 +110,14 @@ def test_an_incident_is_one_row_however_many_nodes_it_has() -> None:
     assert id_.startswith("domain-")
     assert (shown.kind, shown.nodes, shown.examples) == ("domain", 8, tuple(f"npu-{n}" for n in range(5)))
     assert "rack-1" in shown.why
+
+
+def test_a_shadow_drill_says_at_once_what_it_would_cause() -> None:
+    replica, framer = replica_of(3), Framer()
+    framed(replica, framer)
+    replica.drill("npu-1")
+    (row,) = framed(replica, framer, full=False).tables["drills"].values()
+    assert (row.node, row.state, row.would) == ("npu-1", "running", ["taint npu-1 SeparateNPU:NoSchedule"])
 
 
 def test_a_heartbeat_changes_nothing_and_a_fault_only_its_node() -> None:

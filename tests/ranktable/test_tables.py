@@ -202,6 +202,19 @@ def test_a_wrongly_labelled_instance_is_left_out_and_the_others_are_not(labels: 
     assert groups(world.snapshot()).keys() == {0, 1, 2, 3}
 
 
+def test_an_instance_with_two_pods_on_one_hosts_network_is_left_out_and_says_so() -> None:
+    made = instance("llm-second", "10.0.1.7", "10.0.1.7")
+    found = service(*made, rings("llm-second", "10.0.1.7", "10.0.1.7")).snapshot()
+    said = found.services[CONFIGMAP].left_out["llm-second"]
+    assert "pods llm-second-0 and llm-second-1 have one address, 10.0.1.7" in said
+    assert groups(found).keys() == {0, 1, 2, 3}, "the others are published"
+
+    made[2]["status"]["podIP"] = "10.0.1.8"
+    apart = service(*made, rings("llm-second", "10.0.1.7", "10.0.1.8")).snapshot()
+    assert "llm-second" not in apart.services[CONFIGMAP].left_out
+    assert ["10.0.1.7", "10.0.1.8"] in groups(apart).values()
+
+
 def test_a_rank_table_nobody_fills_is_made_of_the_device_plugins_annotations() -> None:
     job, *pods = instance("p", "10.244.1.0", "10.244.1.1")
     for number, pod in enumerate(pods):

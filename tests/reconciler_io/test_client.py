@@ -101,6 +101,46 @@ async def test_a_watch_line_may_be_as_long_as_an_object(client: KubeClient, stor
     assert [json.loads(line)["object"]["metadata"]["name"] for line in lines] == ["big", "small"]
 
 
+async def asked_of(request: web.Request) -> web.Response:
+    """The request as the server saw it."""
+    return web.json_response({"target": request.raw_path, "authorization": request.headers.get("Authorization")})
+
+
+async def test_passwords_of_netrc_are_not_for_the_api_server(
+    kubeconfig: Kubeconfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    netrc = tmp_path / "netrc"
+    netrc.write_text("machine 127.0.0.1 login somebody password secret\n")
+    monkeypatch.setenv("NETRC", str(netrc))
+    app = web.Application()
+    app.router.add_get(NODES, asked_of)
+    async with serving(app, "127.0.0.1:0") as port:
+        path = kubeconfig(f"http://127.0.0.1:{port}")
+        for name, sent in (("none", "Bearer none"), ("", None)):
+            rotate(path, name)
+            async with connected(str(path)) as client:
+                reply = await client.send(Call("GET", NODES), timeout_s=5)
+            assert (reply.status, reply.body["authorization"]) == (200, sent)
+
+
+@pytest.mark.parametrize(("but_not", "proxied"), [("", True), ("127.0.0.1", False)])
+async def test_a_proxy_of_the_environment_is_taken_but_for_hosts_that_do_without(
+    kubeconfig: Kubeconfig, monkeypatch: pytest.MonkeyPatch, but_not: str, proxied: bool
+) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    app = web.Application()
+    app.router.add_get("/{path:.*}", asked_of)
+    async with serving(app, "127.0.0.1:0") as port, serving(app, "127.0.0.1:0") as proxy:
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy}")
+        monkeypatch.setenv("no_proxy", but_not)
+        server = f"http://127.0.0.1:{port}"
+        async with connected(str(kubeconfig(server))) as client:
+            reply = await client.send(Call("GET", NODES), timeout_s=5)
+    # To a proxy a request names the whole URL.
+    assert reply.body["target"] == (f"{server}{NODES}" if proxied else NODES)
+
+
 BROKEN = {
     "no YAML": "{ this is : [ no yaml",
     "no mapping": "just a text",

@@ -48,8 +48,8 @@ def test_a_plan_is_counted_and_the_end_of_leading_takes_it_back(metrics: Metrics
     world.recoveries["ml/r"] = Recovery(Meta("r"), SPEC, RecoveryStatus(phase="Deleting"))
     counting.planned(world.snapshot(), Plan((), (), None, BrakesUsed(3, 3, True, 1, 2)))
     assert value(metrics, "isolated_nodes", value="SeparateNPU", origin="probe") == 1
-    assert value(metrics, "open_faults", level="SeparateNPU") == 1
-    assert value(metrics, "open_faults", level=FaultLevel.SUB_HEALTH.value) == 0
+    assert value(metrics, "open_faults", level="SeparateNPU", origin="probe") == 1
+    assert value(metrics, "open_faults", level=FaultLevel.SUB_HEALTH.value, origin="probe") == 0
     assert value(metrics, "blind_sources", probe="hbm_ecc") == 2
     assert value(metrics, "recoveries", phase="Deleting", origin="probe") == 1
     assert value(metrics, "breaker_open") == 1

@@ -12,13 +12,13 @@ import pytest
 
 from console.lab.cluster.server import ApiServer
 from console.lab.cluster.store import Store
-from reconciler.core.actions import Action, Isolate, Release
+from reconciler.core.actions import Action, Isolate, Release, SetCondition
 from reconciler.core.calls import Call, Outcome, Reply, Step
 from reconciler.core.objects import Node
 from reconciler.core.state import Record
 from reconciler.core.steps import steps_for
 from reconciler.core.taints import want
-from reconciler.executor import AT_ONCE, Executor
+from reconciler.executor import AT_ONCE, TELLING_AT_ONCE, Executor
 from reconciler.kube.client import KubeClient
 from reconciler.metrics import Metrics
 from shared import aio
@@ -270,6 +270,21 @@ async def test_no_more_than_so_many_at_once(client: KubeClient, store: Store, se
     assert len(gate.begun) == AT_ONCE
     await eventually("all are through", lambda: len(hand.done) == len(actions))
     assert gate.begun == [action.key for action in actions]
+    await hand.executor.close()
+
+
+async def test_what_only_tells_leaves_room_for_a_taint(client: KubeClient, store: Store, server: ApiServer) -> None:
+    gate = Gate()
+    hand = make(client, steps=gate.steps)
+    conditions = [SetCondition(isolate(store, f"n{i}").node, "True", "Healthy", "") for i in range(AT_ONCE)]
+    server.latency_s = 0.3
+    hand.take(conditions)
+    await eventually("some are under way", lambda: bool(gate.begun))
+    assert len(gate.begun) == TELLING_AT_ONCE
+    server.latency_s = 0.0
+    hand.take([isolate(store, "taint"), *conditions])
+    await eventually("all are through", lambda: len(hand.done) == len(conditions) + 1)
+    assert gate.begun[TELLING_AT_ONCE] == "Node/taint"
     await hand.executor.close()
 
 

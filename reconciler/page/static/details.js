@@ -1,7 +1,7 @@
 // The drawer: the chain of evidence about one node or one unit, as /v1/why tells it.
 
 import { byId, h, say } from "./dom.js";
-import { describe } from "./fleet.js";
+import { describe } from "./cells.js";
 import { chipWord, span } from "./words.js";
 
 const STEPS = { reading: "Reading", finding: "Finding", level: "Level", rule: "Rule", isolation: "Isolation", unit: "What restarts together", decision: "Decision", next: "What comes next" };

@@ -1,7 +1,7 @@
 // Tables and lists below the map: faults, refusals, drills, nodes that need a look.
 
+import { troubled, worst } from "./cells.js";
 import { byId, h, keyed, say } from "./dom.js";
-import { troubled, worst } from "./fleet.js";
 import { LEVELS, ORDER, VERDICTS, chipWord, count, levelTone, many, span, unix } from "./words.js";
 
 const MOST_TROUBLED = 30;
@@ -71,8 +71,8 @@ export function drills(table, openNode) {
         h("span", {}, "on ", opener(drill.node, () => openNode(drill.node))),
         h("span", { class: "fine" }, [drill.kind, drill.fault, drill.effect].filter(Boolean).join(", "))),
       drill.why ? h("p", { class: "fine" }, drill.why) : "",
-      drill.state === "running" && drill.effect === "shadow"
-        ? h("p", { class: "fine" }, "what it would cause: ", h("code", {}, "npu-warden drill list")) : ""));
+      ...(drill.would ?? []).map((text) => h("p", { class: "fine" }, `would ${text}`)),
+      drill.held ? h("p", { class: "fine" }, drill.held) : ""));
 }
 
 /** Buttons: the map's content for whoever cannot see it, and the names where cells are too small for them. */
