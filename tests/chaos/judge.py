@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import groupby
 from typing import Any
 
 from shared.names import LEASE, OPT_OUT_LABEL, TAINT_KEY
@@ -153,13 +154,31 @@ def deletes_without_taint(record: Record) -> Iterator[str]:
         named = [name for name in cause.get("nodes") or () if name in nodes]
         if not cause.get("nodes"):
             yield f"{deletion}: its cause {cause} names no node"
-        if not named or any(isolated(nodes[name]) for name in named):
-            continue  # one of several may have healed meanwhile
+        mates = [pod for pod in record.all_then("Pod", deletion.version) if unit(pod) == unit(deletion.pod)]
+        homes = {pod["spec"].get("nodeName") for pod in (*mates, deletion.pod)} & nodes.keys()
+        if not named or any(isolated(nodes[name]) for name in {*named, *homes}):
+            continue  # one of several may have healed meanwhile, another node of the unit may have fallen ill
         taken_off = (h.began for h in record.truth.hands if h.node in named and h.what in ("stripped", "released"))
-        mates = (pod for pod in record.all_then("Pod", deletion.version) if unit(pod) == unit(deletion.pod))
         if any(0 <= deletion.at - at < AT_ONCE_S for at in taken_off) or any(_failed(pod) for pod in mates):
             continue  # a pod that has Failed is a reason of its own
-        yield f"{deletion}: {', '.join(named)} carried no taint of ours"
+        yield f"{deletion}: {', '.join(named)} carried no taint of ours\n{_story(record, deletion, named)}"
+
+
+def _story(record: Record, deletion: Deletion, names: Sequence[str]) -> str:
+    """What a person asks first: when the nodes were isolated and given back, and what was the matter with them."""
+    assert deletion.recovery is not None
+    told = [(deletion.at, f"THE DELETE, version {deletion.version}")]
+    for change in record._tables["Recovery", deletion.recovery["metadata"]["uid"]]:
+        status = change.object.get("status") or {}
+        told.append((change.at, f"{_named(change.object)}: {status.get('phase')} {status.get('message', '')}"))
+    for (kind, _), changes in record._tables.items():
+        if kind == "Node" and changes[0].object["metadata"]["name"] in names:
+            runs = (next(run) for _, run in groupby(changes, lambda change: taints(change.object)))
+            told += [(c.at, f"node {c.object['metadata']['name']}: taints {taints(c.object)}") for c in runs]
+    told += [(f.began, f"broken until {f.ended}: {f}") for f in record.truth.faults if f.node in names]
+    told += [(h.began, f"a person until {h.ended}: {h}") for h in record.truth.hands if h.node in names]
+    near = sorted((at, text) for at, text in told if -120 < at - deletion.at < 30)
+    return "\n".join(f"  {at - deletion.at:8.2f} s  {text}" for at, text in near)
 
 
 def _newly_isolated(record: Record) -> Iterator[tuple[Write, Object, float]]:
