@@ -9,7 +9,7 @@ import msgspec
 from reconciler.core.actions import Hold
 from reconciler.core.chain import Link
 from reconciler.core.kept_logs import ContainerLog
-from reconciler.core.objects import RecoverySpec, RecoveryStatus
+from reconciler.core.recovery import RecoverySpec, RecoveryStatus
 from reconciler.inbox import BadMessage
 from shared.model import AgentInfo, Fault, Unknown
 

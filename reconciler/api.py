@@ -27,7 +27,7 @@ from reconciler.core.actions import Incident, Plan
 from reconciler.core.coverage import Covered
 from reconciler.core.drill_orders import DrillRow
 from reconciler.core.kept_logs import KeptLogs
-from reconciler.core.objects import FINISHED_PHASES, OPEN_PHASES, Recovery
+from reconciler.core.recovery import FINISHED_PHASES, OPEN_PHASES, Recovery
 from reconciler.core.repairs import Repair, repairs
 from reconciler.core.state import State
 from reconciler.inbox import BadMessage

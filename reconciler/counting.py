@@ -11,7 +11,8 @@ from prometheus_client import Gauge
 from reconciler.core import clock, devices
 from reconciler.core.actions import Action, OpenRecovery, Plan, Progress, Release
 from reconciler.core.calls import Outcome
-from reconciler.core.objects import FINISHED_PHASES, OPEN_PHASES, Node, RecoverySpec, RecoveryStatus, Times
+from reconciler.core.objects import Node
+from reconciler.core.recovery import FINISHED_PHASES, OPEN_PHASES, RecoverySpec, RecoveryStatus, Times
 from reconciler.core.state import State
 from reconciler.core.taints import current_want, record_of
 from reconciler.metrics import Metrics

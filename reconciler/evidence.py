@@ -16,7 +16,8 @@ from reconciler.core import kept_logs
 from reconciler.core.actions import Action, DeletePods, HandOver
 from reconciler.core.calls import Call, Reply
 from reconciler.core.kept_logs import ContainerLog, KeptLogs, Wanted
-from reconciler.core.objects import Pod, Recovery
+from reconciler.core.objects import Pod
+from reconciler.core.recovery import Recovery
 from reconciler.core.state import World
 from reconciler.kube.client import KubeError
 from reconciler.metrics import Metrics

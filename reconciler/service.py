@@ -17,7 +17,7 @@ from reconciler.core import fold
 from reconciler.core.actions import Action, Hold, Plan
 from reconciler.core.calls import Outcome, Step
 from reconciler.core.kept_logs import KeptLogs
-from reconciler.core.objects import Recovery
+from reconciler.core.recovery import Recovery
 from reconciler.core.resources import WATCHED
 from reconciler.core.state import State, World
 from reconciler.core.steps import steps_for

@@ -26,7 +26,8 @@ from reconciler.core.chain_units import about_node, about_pods, about_unit
 from reconciler.core.coverage import Covered
 from reconciler.core.coverage import coverage as covered
 from reconciler.core.judge import Verdict, few, judge
-from reconciler.core.objects import Node, Pod, Recovery
+from reconciler.core.objects import Node, Pod
+from reconciler.core.recovery import Recovery
 from reconciler.core.state import Heard, State
 from reconciler.core.taints import current_want, record_of
 from reconciler.core.units import Index

@@ -23,7 +23,7 @@ from console.main import main as command_line
 from reconciler.api import TITLE, routes
 from reconciler.core.actions import Plan
 from reconciler.core.kept_logs import KeptLogs
-from reconciler.core.objects import Recovery
+from reconciler.core.recovery import Recovery
 from reconciler.core.state import State, World
 from reconciler.inbox import BadMessage
 from reconciler.metrics import Metrics as ReconcilerMetrics

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from console.cli.output import ago
-from reconciler.core.objects import FINISHED_PHASES, Times
+from reconciler.core.recovery import FINISHED_PHASES, Times
 
 Item = dict[str, Any]
 

@@ -31,8 +31,8 @@ from console.scenario.virtual_objects import Object, failed, spelling, with_read
 from console.scenario.virtual_pods import PodLife, Recreate
 from console.scenario.virtual_warden import Warden
 from reconciler.core.actions import Hold
-from reconciler.core.objects import FINISHED_PHASES
 from reconciler.core.policy import Policy
+from reconciler.core.recovery import FINISHED_PHASES
 from reconciler.core.resources import RETRY_LEDGER
 from reconciler.core.retries import left
 from reconciler.core.units import Index

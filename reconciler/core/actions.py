@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from reconciler.core.objects import ConfigMap, Node, Owner, Recovery, RecoverySpec, RecoveryStatus, WorkloadRef
+from reconciler.core.objects import ConfigMap, Node, Owner
+from reconciler.core.recovery import Recovery, RecoverySpec, RecoveryStatus, WorkloadRef
 from reconciler.core.state import Record, Wanted
 
 

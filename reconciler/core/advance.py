@@ -9,8 +9,9 @@ from reconciler.core import clock, older
 from reconciler.core.holddown import hold_down_s
 from reconciler.core.judge import FIRST_MINUTE_S, judge
 from reconciler.core.known import Known
-from reconciler.core.objects import Node, Recovery
+from reconciler.core.objects import Node
 from reconciler.core.ration import MINUTE_S, deletes_of_late
+from reconciler.core.recovery import Recovery
 from reconciler.core.rejections import forget
 from reconciler.core.state import Wanted, World
 from reconciler.core.taints import ON_PROBATION, current_want, record_of

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from reconciler.core.judge import Verdict
-from reconciler.core.objects import Owner, Pod, Recovery
+from reconciler.core.objects import Owner, Pod
 from reconciler.core.policy import share
+from reconciler.core.recovery import Recovery
 from reconciler.core.state import State
 from reconciler.core.triggers import chips_of
 from reconciler.core.units import Index, NoUnit, Unit

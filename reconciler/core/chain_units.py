@@ -9,7 +9,8 @@ from reconciler.core.actions import Plan
 from reconciler.core.chain import Link, decisions, of_node
 from reconciler.core.judge import few
 from reconciler.core.next_steps import next_of_reason, next_of_recovery
-from reconciler.core.objects import Pod, Recovery, Times
+from reconciler.core.objects import Pod
+from reconciler.core.recovery import Recovery, Times
 from reconciler.core.state import State
 from reconciler.core.units import FAULT_SCHEDULING, Index, NoUnit, Unit, label_values
 from reconciler.workloads import unit_of

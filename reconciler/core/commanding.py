@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterator
 
 from reconciler.core import clock, drill_orders, drills
 from reconciler.core.judge import silent_since
-from reconciler.core.objects import Pod, Recovery
+from reconciler.core.objects import Pod
+from reconciler.core.recovery import Recovery
 from reconciler.core.state import State
 from reconciler.core.taints import record_of
 from reconciler.core.triggers import chips_of

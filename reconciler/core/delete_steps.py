@@ -9,7 +9,8 @@ import msgspec
 
 from reconciler.core.actions import DeletePods, HandOver
 from reconciler.core.calls import Call, Outcome, Reply, Step, failed
-from reconciler.core.objects import Node, Recovery
+from reconciler.core.objects import Node
+from reconciler.core.recovery import Recovery
 from reconciler.core.resources import NODE, POD, RECOVERY, resource_of
 from reconciler.core.taints import ON_PROBATION, current_want
 

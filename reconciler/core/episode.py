@@ -11,7 +11,8 @@ from reconciler.core.actions import Action, Hold, Progress
 from reconciler.core.episodes import Struck
 from reconciler.core.joining import JOINED
 from reconciler.core.judge import Verdict
-from reconciler.core.objects import FINISHED_PHASES, Condition, Pod, Recovery
+from reconciler.core.objects import Condition, Pod
+from reconciler.core.recovery import FINISHED_PHASES, Recovery
 from reconciler.core.state import State
 from reconciler.core.triggers import Hit
 from reconciler.core.units import EXTERNAL, Index

@@ -15,7 +15,7 @@ from reconciler.core.budget import dead_anyway
 from reconciler.core.exhausted import give_up
 from reconciler.core.foreign import stand_down
 from reconciler.core.judge import few
-from reconciler.core.objects import Cause, Recovery, RecoverySpec, RecoveryStatus, Times
+from reconciler.core.recovery import Cause, Recovery, RecoverySpec, RecoveryStatus, Times
 from reconciler.core.state import State
 from reconciler.core.triggers import Hit, Hits, sub_health_ignored, sub_health_method
 from reconciler.core.units import (

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from reconciler.core import clock
-from reconciler.core.objects import Evidence, Target
+from reconciler.core.recovery import Evidence, Target
 from reconciler.core.state import Heard, State
 from shared.model import NODE, Fault, FaultLevel
 

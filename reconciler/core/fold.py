@@ -15,9 +15,10 @@ from reconciler.core import clock
 from reconciler.core.actions import Action, DeletePods, Isolate, Release, Tell
 from reconciler.core.advance import advance
 from reconciler.core.calls import Outcome
-from reconciler.core.objects import ConfigMap, Meta, Node, Owner, Pod, Recovery, RingsConfig
+from reconciler.core.objects import ConfigMap, Meta, Node, Owner, Pod, RingsConfig
 from reconciler.core.ranktable import is_rings_config
 from reconciler.core.ranktable import read as read_rank_table
+from reconciler.core.recovery import Recovery
 from reconciler.core.rejections import remember
 from reconciler.core.resources import CLUSTERD, OWNERS, RETRY_LEDGER, RINGS_CONFIG, SCHEDULER_CONFIG, SEPARATED, WATCHED
 from reconciler.core.state import Heard, World

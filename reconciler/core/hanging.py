@@ -10,7 +10,8 @@ import msgspec
 
 from reconciler.core.actions import Claim
 from reconciler.core.episode import Episode
-from reconciler.core.objects import Pod, Target
+from reconciler.core.objects import Pod
+from reconciler.core.recovery import Target
 from reconciler.workloads import members
 
 

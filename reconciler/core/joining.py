@@ -16,7 +16,8 @@ from reconciler.core import clock
 from reconciler.core.actions import ReturnCharge
 from reconciler.core.evidence import evidence_of
 from reconciler.core.judge import Verdict, few
-from reconciler.core.objects import Cause, Condition, Recovery, Target
+from reconciler.core.objects import Condition
+from reconciler.core.recovery import Cause, Recovery, Target
 from reconciler.core.state import State
 from shared.model import NODE, Instant
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import msgspec
 
-from reconciler.core.objects import Node, Pod, Recovery
+from reconciler.core.objects import Node, Pod
+from reconciler.core.recovery import Recovery
 from reconciler.core.resources import RINGS_CONFIG
 from shared.names import API_VERSION, EVIDENCE_CONFIGMAP
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from reconciler.core.objects import Owner, Pod, Recovery
+from reconciler.core.objects import Owner, Pod
+from reconciler.core.recovery import Recovery
 from reconciler.core.resources import resource_of
 from reconciler.core.units import Index, NoUnit, Unit, ref_of
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from reconciler.core import clock
-from reconciler.core.objects import Recovery
 from reconciler.core.policy import Policy
+from reconciler.core.recovery import Recovery
 
 _BY_ITSELF = {
     "muted": "goes on by itself if the fault is still there when its window ends",

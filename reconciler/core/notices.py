@@ -14,8 +14,9 @@ import msgspec
 from reconciler.core import clock
 from reconciler.core.actions import Hold, Incident
 from reconciler.core.judge import few
-from reconciler.core.objects import FINISHED_PHASES, Node, Recovery
+from reconciler.core.objects import Node
 from reconciler.core.policy import Told
+from reconciler.core.recovery import FINISHED_PHASES, Recovery
 from reconciler.core.state import Record, State
 from reconciler.core.taints import ON_PROBATION, current_want, record_of
 from shared.model import Instant

@@ -7,8 +7,9 @@ age is a difference on one clock, or the smaller of two clocks' answers: a clock
 from __future__ import annotations
 
 from reconciler.core import clock
-from reconciler.core.objects import Pod, Recovery
+from reconciler.core.objects import Pod
 from reconciler.core.ration import asked_at
+from reconciler.core.recovery import Recovery
 from reconciler.core.state import World
 from shared.model import Fault, Instant, NodeReport
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from reconciler.core.objects import Recovery
+from reconciler.core.recovery import Recovery
 from reconciler.core.units import Index, Unit
 
 _MANAGERS = frozenset({"mindie-ms-controller", "mindie-ms-coordinator"})

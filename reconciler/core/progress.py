@@ -17,7 +17,8 @@ from reconciler.core.episodes import Struck
 from reconciler.core.evidence import evidence_of
 from reconciler.core.foreign import stand_down
 from reconciler.core.judge import Verdict, few
-from reconciler.core.objects import Cause, Pod, Recovery, Target
+from reconciler.core.objects import Pod
+from reconciler.core.recovery import Cause, Recovery, Target
 from reconciler.core.recreating import recreating
 from reconciler.core.state import State
 from reconciler.core.triggers import chips_of

@@ -9,9 +9,10 @@ import msgspec
 from reconciler.core import clock
 from reconciler.core.actions import Action, Hold, Progress
 from reconciler.core.episode import Episode
-from reconciler.core.objects import Condition, Target
+from reconciler.core.objects import Condition
 from reconciler.core.publishing import publication_of
 from reconciler.core.ranktable import OWNER_KIND, PATIENCE_S, PREFIX, RankTable, unlabelled, unseen, verify
+from reconciler.core.recovery import Target
 from reconciler.core.replacements import Replacements
 
 UNVERIFIED, UNLABELLED, PUBLISHED = "RankTableUnverified", "RankTableUnlabelled", "RankTablePublished"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from reconciler.core import clock
-from reconciler.core.objects import Pod, Recovery
+from reconciler.core.objects import Pod
+from reconciler.core.recovery import Recovery
 from reconciler.core.state import World
 from reconciler.core.units import EXTERNAL
 from shared.model import Instant

@@ -6,8 +6,8 @@ from collections.abc import Generator
 
 from reconciler.core.calls import Call
 from reconciler.core.events import event
-from reconciler.core.objects import Recovery, RecoveryStatus
 from reconciler.core.proving import UNLABELLED, UNVERIFIED
+from reconciler.core.recovery import Recovery, RecoveryStatus
 from shared.model import Instant
 
 _TOLD_CONDITIONS = {"Overdue": "RecoveryOverdue", UNVERIFIED: UNVERIFIED, UNLABELLED: UNLABELLED}

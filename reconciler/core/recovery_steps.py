@@ -9,7 +9,7 @@ import msgspec
 from reconciler.core.actions import OpenRecovery, Progress, Prune, ReturnCharge, Tell
 from reconciler.core.calls import JSON_PATCH, Call, Outcome, Step, failed
 from reconciler.core.events import event
-from reconciler.core.objects import FINISHED_PHASES, Recovery
+from reconciler.core.recovery import FINISHED_PHASES, Recovery
 from reconciler.core.recovery_events import events_of
 from reconciler.core.resources import RECOVERY
 from shared.model import Instant

@@ -10,8 +10,8 @@ from reconciler.core.actions import Action, Claim, Hold, Progress
 from reconciler.core.deleting import victim_of
 from reconciler.core.episode import Episode
 from reconciler.core.hanging import finish_hanging
-from reconciler.core.objects import Target
 from reconciler.core.proving import proven
+from reconciler.core.recovery import Target
 from reconciler.core.replacements import Replacements, replacements_of
 
 MAX_LANDED_WRONG = 3

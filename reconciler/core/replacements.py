@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from reconciler.core import clock
-from reconciler.core.objects import Pod, Recovery
+from reconciler.core.objects import Pod
+from reconciler.core.recovery import Recovery
 from reconciler.core.units import Index, Unit
 from reconciler.workloads import members, unit_of
 

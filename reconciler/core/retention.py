@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from reconciler.core.actions import Prune
-from reconciler.core.objects import Recovery
+from reconciler.core.recovery import Recovery
 from reconciler.core.retries import age
 from reconciler.core.state import State
 

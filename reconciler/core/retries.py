@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from reconciler.core.objects import History, OwnerReference, Recovery
+from reconciler.core.objects import OwnerReference
+from reconciler.core.recovery import History, Recovery
 from reconciler.core.state import State
 from reconciler.core.units import Index, Unit, retry_limit
 from reconciler.workloads import unit_of

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from reconciler.core.devices import is_npu_node
-from reconciler.core.objects import ConfigMap, Node, Owner, Pod, Recovery, RingsConfig
+from reconciler.core.objects import ConfigMap, Node, Owner, Pod, RingsConfig
 from reconciler.core.policy import Policy
 from reconciler.core.ranktable import RankTable
+from reconciler.core.recovery import Recovery
 from reconciler.core.separated import Separated, by_node
 from shared.model import NodeReport
 

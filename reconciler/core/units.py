@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from reconciler.core.capacity import Capacity
-from reconciler.core.objects import Owner, OwnerReference, Pod, Recovery, WorkloadRef
+from reconciler.core.objects import Owner, OwnerReference, Pod
+from reconciler.core.recovery import Recovery, WorkloadRef
 from reconciler.core.state import State
 from reconciler.core.tables import Tables, group_key
 

@@ -20,7 +20,8 @@ from reconciler.core.brakes import Brakes
 from reconciler.core.clock import Alarm
 from reconciler.core.episodes import plan_new, strike
 from reconciler.core.judge import Verdict, judge
-from reconciler.core.objects import FINISHED_PHASES, Pod, PodStatus, Recovery
+from reconciler.core.objects import Pod, PodStatus
+from reconciler.core.recovery import FINISHED_PHASES, Recovery
 from reconciler.core.state import State
 from reconciler.core.triggers import Hit, Hits, chips_of, find_hits
 from reconciler.core.units import Index, Unit

@@ -14,7 +14,8 @@ import msgspec
 from reconciler import drill_view, views
 from reconciler.answers import OpenFault, Warden
 from reconciler.core.actions import Incident, Plan
-from reconciler.core.objects import Node, Recovery
+from reconciler.core.objects import Node
+from reconciler.core.recovery import Recovery
 from reconciler.core.state import State
 from reconciler.page.delta import Frame, Table
 from reconciler.page.rows import HoldRow, IncidentRow, NodeRow, Now, RecoveryRow

@@ -6,7 +6,7 @@ import msgspec
 
 from reconciler.answers import Warden
 from reconciler.core.actions import BrakesUsed
-from reconciler.core.objects import Times
+from reconciler.core.recovery import Times
 
 
 class NodeRow(msgspec.Struct, frozen=True, array_like=True):

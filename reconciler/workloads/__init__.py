@@ -11,7 +11,8 @@ import pkgutil
 from dataclasses import replace
 from typing import Protocol
 
-from reconciler.core.objects import Owner, OwnerReference, Pod, Recovery, WorkloadRef
+from reconciler.core.objects import Owner, OwnerReference, Pod
+from reconciler.core.recovery import Recovery, WorkloadRef
 from reconciler.core.units import Index, NoUnit, Unit
 
 

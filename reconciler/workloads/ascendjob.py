@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from reconciler.core.memberships import deleted, of_controller, orphan, whole_job
-from reconciler.core.objects import Owner, Pod, Recovery
+from reconciler.core.objects import Owner, Pod
+from reconciler.core.recovery import Recovery
 from reconciler.core.units import FAULT_RETRY_TIMES, POD_RESCHEDULING, Index, NoUnit, Unit, label_values
 
 _TERMINAL = ("Failed", "Succeeded")

@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 from reconciler.core.memberships import chain_end, deleted, orphan
-from reconciler.core.objects import Owner, Pod, Recovery
+from reconciler.core.objects import Owner, Pod
+from reconciler.core.recovery import Recovery
 from reconciler.core.units import Index, NoUnit, Unit, ref_of
 
 OPERATOR = ("mindx-dl", "infer-operator")

@@ -7,7 +7,8 @@ labels. Source: LeaderWorkerSet controller (labels, names).
 from __future__ import annotations
 
 from reconciler.core.memberships import chain_end, deleted, orphan
-from reconciler.core.objects import Owner, Pod, Recovery
+from reconciler.core.objects import Owner, Pod
+from reconciler.core.recovery import Recovery
 from reconciler.core.units import Index, NoUnit, Unit, ref_of
 
 _NAME = "leaderworkerset.sigs.k8s.io/name"

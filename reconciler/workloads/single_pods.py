@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from reconciler.core.memberships import deleted, of_controller, single_pod
-from reconciler.core.objects import Owner, Pod, Recovery
+from reconciler.core.objects import Owner, Pod
+from reconciler.core.recovery import Recovery
 from reconciler.core.units import Index, NoUnit, Unit
 
 

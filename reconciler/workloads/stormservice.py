@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from reconciler.core.memberships import chain_end, deleted, of_controller, orphan
-from reconciler.core.objects import Owner, Pod, Recovery
+from reconciler.core.objects import Owner, Pod
+from reconciler.core.recovery import Recovery
 from reconciler.core.units import POD_RESCHEDULING, Index, NoUnit, Unit, ref_of
 
 

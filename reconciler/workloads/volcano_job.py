@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from reconciler.core.memberships import deleted, of_controller, orphan, whole_job
-from reconciler.core.objects import Owner, Pod, Recovery
+from reconciler.core.objects import Owner, Pod
+from reconciler.core.recovery import Recovery
 from reconciler.core.units import Index, NoUnit, Unit
 
 DEFAULT_MAX_RETRY = 3

@@ -21,8 +21,8 @@ from reconciler.api import application
 from reconciler.core import fold
 from reconciler.core.actions import Plan
 from reconciler.core.kept_logs import KeptLogs
-from reconciler.core.objects import Recovery
 from reconciler.core.plan import plan
+from reconciler.core.recovery import Recovery
 from reconciler.core.state import State, World
 from reconciler.inbox import BadMessage
 from reconciler.metrics import Metrics

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from reconciler.core import clock
-from reconciler.core.objects import Cause, History, RecoverySpec, RecoveryStatus, Times, WorkloadRef
+from reconciler.core.recovery import Cause, History, RecoverySpec, RecoveryStatus, Times, WorkloadRef
 from tests.core.worlds import T0
 
 JOB = WorkloadRef("mindxdl.gitee.com/v1", "AscendJob", "j", "uid-j")

@@ -11,9 +11,10 @@ from console.scenario.virtual_pods import Recreate
 from reconciler.core import fold
 from reconciler.core.actions import OpenRecovery
 from reconciler.core.capacity import Capacity, tolerates
-from reconciler.core.objects import Cause, Meta, Recovery, RecoverySpec, RecoveryStatus, Taint, Toleration
+from reconciler.core.objects import Meta, Taint, Toleration
 from reconciler.core.policy import Budget, LevelOverride, Policy
 from reconciler.core.precedence import rank_of_recovery, rank_of_unit
+from reconciler.core.recovery import Cause, Recovery, RecoverySpec, RecoveryStatus
 from reconciler.core.state import World
 from reconciler.core.units import Index, Unit, ref_of
 from reconciler.workloads import unit_of

@@ -10,9 +10,10 @@ from reconciler.core import clock
 from reconciler.core.chain import Link
 from reconciler.core.chain_units import about_node, about_pods, about_unit
 from reconciler.core.next_steps import next_of_reason, next_of_recovery, reasons
-from reconciler.core.objects import Cause, Meta, Recovery, RecoverySpec, RecoveryStatus, Times, WorkloadRef
+from reconciler.core.objects import Meta
 from reconciler.core.plan import plan
 from reconciler.core.policy import LevelOverride, Observe, Policy
+from reconciler.core.recovery import Cause, Recovery, RecoverySpec, RecoveryStatus, Times, WorkloadRef
 from reconciler.core.state import World
 from reconciler.core.taints import MANUAL
 from shared.model import FaultLevel, Unknown

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from reconciler.core.actions import OpenRecovery
 from reconciler.core.coverage import Covered, coverage
-from reconciler.core.objects import FINISHED_PHASES
 from reconciler.core.policy import LevelOverride, Policy
+from reconciler.core.recovery import FINISHED_PHASES
 from reconciler.core.state import World
 from reconciler.core.units import Index, Unit
 from reconciler.workloads import unit_of

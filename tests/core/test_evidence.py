@@ -6,7 +6,7 @@ import pytest
 from reconciler.core import fold
 from reconciler.core.actions import Claim, OpenRecovery
 from reconciler.core.evidence import MAX_DETAIL, MAX_FAULTS, evidence_of
-from reconciler.core.objects import Target
+from reconciler.core.recovery import Target
 from reconciler.core.state import World
 from shared.model import Chip, Fault, FaultLevel, fault_id
 from tests.core.build import job_with_pods, node

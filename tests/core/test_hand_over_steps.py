@@ -11,7 +11,7 @@ import pytest
 from console.lab.cluster.store import Store
 from reconciler.core.actions import HandOver, Mark
 from reconciler.core.calls import Call, Outcome, Reply
-from reconciler.core.objects import Cause, Recovery, RecoverySpec, RecoveryStatus, Target, WorkloadRef
+from reconciler.core.recovery import Cause, Recovery, RecoverySpec, RecoveryStatus, Target, WorkloadRef
 from reconciler.core.steps import steps_for
 from shared.names import TAINT_KEY
 from tests.core.build import FORCE, node

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from reconciler.core import kept_logs
 from reconciler.core.kept_logs import CONTAINERS, POD_BYTES, RECOVERY_BYTES, ContainerLog, fitted, wanted
-from reconciler.core.objects import Cause, Meta, Node, Pod, Recovery, RecoverySpec, WorkloadRef
+from reconciler.core.objects import Meta, Node, Pod
+from reconciler.core.recovery import Cause, Recovery, RecoverySpec, WorkloadRef
 from tests.core.build import node, pod
 
 RECOVERY = Recovery(

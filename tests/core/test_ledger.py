@@ -14,8 +14,8 @@ from reconciler.core.actions import WriteLedger
 from reconciler.core.known import Known
 from reconciler.core.ledger import ENTRIES, OURS, SUBJECT
 from reconciler.core.ledger_steps import write_ledger
-from reconciler.core.objects import Cause, RecoverySpec, RecoveryStatus, WorkloadRef
 from reconciler.core.plan import plan
+from reconciler.core.recovery import Cause, RecoverySpec, RecoveryStatus, WorkloadRef
 from reconciler.core.state import World
 from tests.core.build import FORCE, Object, ascend_job, job_with_pods, node, pod
 from tests.core.worlds import T0, decide, reasons, world_of

@@ -8,8 +8,9 @@ import pytest
 from console.scenario.virtual import VirtualCluster, fault
 from console.scenario.virtual_pods import Recreate
 from reconciler.core import clock, fold
-from reconciler.core.objects import Cause, Meta, Recovery, RecoverySpec, RecoveryStatus, Target, Times, WorkloadRef
+from reconciler.core.objects import Meta
 from reconciler.core.policy import Budget, Policy
+from reconciler.core.recovery import Cause, Recovery, RecoverySpec, RecoveryStatus, Target, Times, WorkloadRef
 from shared.model import FaultLevel
 from tests.core.build import job_with_pods, node
 from tests.core.worlds import T0, a_fault, hear, report, world_of

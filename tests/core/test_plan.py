@@ -9,8 +9,9 @@ import pytest
 
 from reconciler.core import clock, fold
 from reconciler.core.actions import Isolate, OpenRecovery, Progress
-from reconciler.core.objects import Meta, Recovery, RecoverySpec, RecoveryStatus
+from reconciler.core.objects import Meta
 from reconciler.core.policy import Isolation, Policy
+from reconciler.core.recovery import Recovery, RecoverySpec, RecoveryStatus
 from reconciler.core.state import World
 from shared.model import Chip, Fault, FaultLevel
 from tests.core.build import FORCE, ascend_job, job_with_pods, node, pod, pod_set, role_set, storm_service

@@ -8,7 +8,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reconciler.core.objects import Cause, Meta, Pod, Recovery, RecoverySpec
+from reconciler.core.objects import Meta, Pod
+from reconciler.core.recovery import Cause, Recovery, RecoverySpec
 from reconciler.core.state import World
 from reconciler.core.units import Index, NoUnit, Unit
 from reconciler.workloads import WORKLOADS, members, unit_of

@@ -15,16 +15,8 @@ import yaml
 from reconciler.core import clock, fold
 from reconciler.core.actions import Action, DeletePods, Progress
 from reconciler.core.episode import DEADLINE_S
-from reconciler.core.objects import (
-    FINISHED_PHASES,
-    OPEN_PHASES,
-    Condition,
-    Recovery,
-    RecoveryStatus,
-    Target,
-    Times,
-    WorkloadRef,
-)
+from reconciler.core.objects import Condition
+from reconciler.core.recovery import FINISHED_PHASES, OPEN_PHASES, Recovery, RecoveryStatus, Target, Times, WorkloadRef
 from reconciler.core.recovery_events import events_of
 from reconciler.core.state import World
 from tests.core.build import job_with_pods, node, owner_ref, pod

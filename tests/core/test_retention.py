@@ -12,7 +12,7 @@ from console.lab.cluster.store import Store
 from reconciler.core import fold, retries
 from reconciler.core.actions import Action, OpenRecovery, Prune
 from reconciler.core.calls import Call, Outcome, Reply
-from reconciler.core.objects import History, WorkloadRef
+from reconciler.core.recovery import History, WorkloadRef
 from reconciler.core.retention import AT_ONCE, KEPT, plan_retention
 from reconciler.core.state import World
 from reconciler.core.steps import steps_for

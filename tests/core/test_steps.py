@@ -11,15 +11,8 @@ import pytest
 from console.lab.cluster.store import Store
 from reconciler.core.actions import Claim, DeletePods, Isolate, OpenRecovery, Progress, Release, SetCondition, Victim
 from reconciler.core.calls import Call, Outcome, Reply
-from reconciler.core.objects import (
-    Cause,
-    Node,
-    Recovery,
-    RecoverySpec,
-    RecoveryStatus,
-    Target,
-    WorkloadRef,
-)
+from reconciler.core.objects import Node
+from reconciler.core.recovery import Cause, Recovery, RecoverySpec, RecoveryStatus, Target, WorkloadRef
 from reconciler.core.state import Record
 from reconciler.core.steps import steps_for
 from reconciler.core.taints import want

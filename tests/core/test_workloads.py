@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from reconciler.core.objects import Cause, Meta, Recovery, RecoverySpec
+from reconciler.core.objects import Meta
+from reconciler.core.recovery import Cause, Recovery, RecoverySpec
 from reconciler.core.state import World
 from reconciler.core.units import Index, NoUnit, Unit
 from reconciler.workloads import WORKLOADS, members, unit_of

@@ -26,7 +26,8 @@ from reconciler.core.actions import KeepSeparations, Prune
 from reconciler.core.calls import APPLY_PATCH, MERGE_PATCH, Call, Reply, Step
 from reconciler.core.event_book import EventBook
 from reconciler.core.events import event
-from reconciler.core.objects import Cause, Meta, Recovery, RecoverySpec, WorkloadRef
+from reconciler.core.objects import Meta
+from reconciler.core.recovery import Cause, Recovery, RecoverySpec, WorkloadRef
 from reconciler.core.recovery_steps import prune
 from reconciler.core.resources import OWNERS, WATCHED
 from reconciler.core.separation_steps import keep_separations

@@ -12,8 +12,8 @@ from reconciler.core import fold
 from reconciler.core.actions import Plan
 from reconciler.core.judge import FIRST_MINUTE_S
 from reconciler.core.kept_logs import KeptLogs
-from reconciler.core.objects import Recovery
 from reconciler.core.plan import plan
+from reconciler.core.recovery import Recovery
 from reconciler.core.state import State, World
 from reconciler.inbox import BadMessage
 from reconciler.metrics import Metrics

@@ -10,7 +10,7 @@ from console.lab import workloads
 from console.lab.cluster.podstatus import chips_of
 from console.lab.demo import everything_ready
 from console.lab.rig import lab_rig
-from reconciler.core.objects import OPEN_PHASES
+from reconciler.core.recovery import OPEN_PHASES
 from tests.page.chromium import chromium, needs_chromium, opened
 
 pytestmark = [pytest.mark.slow, needs_chromium, pytest.mark.timeout(240)]

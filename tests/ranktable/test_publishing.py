@@ -10,9 +10,9 @@ import pytest
 from reconciler.core import fold
 from reconciler.core.actions import PublishTable
 from reconciler.core.calls import Reply
-from reconciler.core.objects import Recovery
 from reconciler.core.policy import Policy, RankTables
 from reconciler.core.publishing import current, plan_tables, publication_of
+from reconciler.core.recovery import Recovery
 from reconciler.core.refusal_events import refusal_events, told
 from reconciler.core.state import World
 from reconciler.ranktable import schema

@@ -8,7 +8,8 @@ import pytest
 from reconciler.core import clock
 from reconciler.core.actions import BrakesUsed, OpenRecovery, Plan, Progress, Release
 from reconciler.core.calls import Outcome
-from reconciler.core.objects import Cause, Meta, Node, Recovery, RecoverySpec, RecoveryStatus, Times, WorkloadRef
+from reconciler.core.objects import Meta, Node
+from reconciler.core.recovery import Cause, Recovery, RecoverySpec, RecoveryStatus, Times, WorkloadRef
 from reconciler.counting import SUSPICIOUS_S, Counting
 from reconciler.metrics import Metrics
 from shared.model import FaultLevel, Unknown

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from console.lab.cluster.resources import BY_PLURAL
-from reconciler.core import objects
-from reconciler.core.objects import Recovery
+from reconciler.core import recovery
+from reconciler.core.recovery import Recovery
 from tests.cluster.api import ApiError
 from tests.cluster.plane import ControlPlane
 from tests.waiting import wait_until
@@ -63,7 +63,7 @@ def fields_in(schema: dict[str, Any], prefix: str = "") -> set[str]:
     return found
 
 
-@pytest.mark.parametrize(("part", "kind"), [("spec", objects.RecoverySpec), ("status", objects.RecoveryStatus)])
+@pytest.mark.parametrize(("part", "kind"), [("spec", recovery.RecoverySpec), ("status", recovery.RecoveryStatus)])
 def test_the_schema_has_exactly_the_fields_that_are_written(part: str, kind: type) -> None:
     schema = VERSION["schema"]["openAPIV3Schema"]["properties"][part]
     assert fields_in(schema) == fields_of(kind)

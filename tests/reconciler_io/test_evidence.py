@@ -14,17 +14,9 @@ from reconciler.core import kept_logs
 from reconciler.core.actions import Action, DeletePods, HandOver, Mark, Victim
 from reconciler.core.calls import Call, Reply
 from reconciler.core.kept_logs import ContainerLog
-from reconciler.core.objects import (
-    Cause,
-    Meta,
-    Recovery,
-    RecoverySpec,
-    RecoveryStatus,
-    Target,
-    Times,
-    WorkloadRef,
-)
+from reconciler.core.objects import Meta
 from reconciler.core.policy import KeptEvidence, Policy
+from reconciler.core.recovery import Cause, Recovery, RecoverySpec, RecoveryStatus, Target, Times, WorkloadRef
 from reconciler.core.state import World
 from reconciler.evidence import TOTAL_S, Evidence, kept_of
 from reconciler.kube.client import KubeError

@@ -15,7 +15,8 @@ import yaml
 
 from agent.main import last_run, remembered
 from agent.store import FILE, Store
-from reconciler.core.objects import Node, Recovery
+from reconciler.core.objects import Node
+from reconciler.core.recovery import Recovery
 from reconciler.core.taints import current_want, record_of
 from shared.model import FaultLevel, Instant
 from shared.wire import WireError, decode_note, decode_report
