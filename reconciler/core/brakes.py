@@ -53,6 +53,8 @@ class Brakes:
             return None
         if verdict.want is not None and verdict.want.value != NODE_DEAD and (why := self._suspicion(verdict)):
             return "common-cause", why
+        if verdict.node in self._begun:
+            return None
         if (why := self._open()) is not None:
             return "breaker", why
         self._taken += 1
@@ -105,12 +107,23 @@ class Brakes:
         return BrakesUsed(self._fresh + self._taken, self._limit, is_open, restarting, slots)
 
     @cached_property
+    def _begun(self) -> dict[str, float]:
+        """Nodes whose isolation is on its way, or had no answer within the window and may stand; since when."""
+        window_s, found = self._state.policy.breaker.window_s, {}
+        for name, text in self._state.memory.isolating.items():
+            node, since = self._state.nodes.get(name), clock.parse(text)
+            unseen = node is not None and current_want(node) in (None, ON_PROBATION)
+            if unseen and since is not None and self._now.wall - since < window_s:
+                found[name] = since
+        return found
+
+    @cached_property
     def _isolated_at(self) -> list[float]:
         """When each node was isolated that still is, by its own record: that outlives every leader. Unix seconds.
 
         A moment ahead of our clock was written by a leader whose clock ran ahead: it counts as now.
         """
-        found = []
+        found = list(self._begun.values())
         for node in self._state.nodes.values():
             if not node.spec.taints:
                 continue

@@ -238,9 +238,12 @@ def _rejected(world: World, reason: str) -> str:
 
 
 def begun(world: World, action: Action) -> None:
-    """An action's first call is about to be made. However slow it is, its deletes have their place in the ration."""
+    """An action's first call is about to be made. However slow it is, it has its place: in the ration of deletes, among
+    the isolations that the breaker counts."""
     if isinstance(action, DeletePods):
         world.memory.deleting[action.key] = len(action.victims)
+    if isinstance(action, Isolate) and action.record.by == "warden":
+        world.memory.isolating[action.node.metadata.name] = action.record.since
 
 
 def outcome(world: World, action: Action, result: Outcome, now: Instant) -> None:
@@ -262,6 +265,8 @@ def outcome(world: World, action: Action, result: Outcome, now: Instant) -> None
     if isinstance(action, Tell) and result.done and action.pod in world.memory.self_replaced:
         seen = world.memory.self_replaced[action.pod]
         world.memory.self_replaced[action.pod] = replace(seen, told=True)
+    if isinstance(action, Isolate) and (result.done or result.reason != "no-answer"):
+        world.memory.isolating.pop(action.node.metadata.name, None)
     if isinstance(action, DeletePods):
         world.memory.deleting.pop(action.key, None)
         world.memory.deletes.extend([now.mono] * result.deletes)

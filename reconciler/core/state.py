@@ -95,8 +95,9 @@ class Memory:
     UID, since when a target of an open recovery was seen terminating (the API server's clock is another one than
     ours). waiting_since: by (pod UID, bound), since when the pod of a pod-level restart is not Ready. deletes: times
     of the deletes of the last minute; deletes_counted: those of the leader before are among them; deleting: by action
-    key, how many pods are being deleted now and not counted yet. rejections: by node
-    and pod UID, what its kubelet turned away. self_replaced: by UID, pods whose failure is only to be told.
+    key, how many pods are being deleted now and not counted yet. isolating: by node, the record's time of an isolation
+    that is being written, or was and had no answer. rejections: by node and pod UID, what its kubelet turned away.
+    self_replaced: by UID, pods whose failure is only to be told.
     reports_since: since when reports can be read without a gap.
     """
 
@@ -111,6 +112,7 @@ class Memory:
     deletes: list[float] = field(default_factory=list)
     deletes_counted: bool = False
     deleting: dict[str, int] = field(default_factory=dict)
+    isolating: dict[str, str] = field(default_factory=dict)
     rejections: dict[str, dict[str, Rejection]] = field(default_factory=dict)
     self_replaced: dict[str, SelfReplaced] = field(default_factory=dict)
     reports_since: float | None = None

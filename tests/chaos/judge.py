@@ -7,12 +7,13 @@ belongs to: what justifies the episode is looked up in the truth.
 import bisect
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
 from typing import Any
 
+from reconciler.core.taints import NODE_DEAD
 from shared.names import LEASE, OPT_OUT_LABEL, TAINT_KEY
 from tests.chaos.record import Change, Object, Write
 from tests.chaos.truth import Injected, Truth
@@ -161,24 +162,23 @@ def deletes_without_taint(record: Record) -> Iterator[str]:
         taken_off = (h.began for h in record.truth.hands if h.node in named and h.what in ("stripped", "released"))
         if any(0 <= deletion.at - at < AT_ONCE_S for at in taken_off) or any(_failed(pod) for pod in mates):
             continue  # a pod that has Failed is a reason of its own
-        yield f"{deletion}: {', '.join(named)} carried no taint of ours\n{_story(record, deletion, named)}"
+        yield f"{deletion}: {', '.join(named)} carried no taint of ours\n{_story(record, deletion.at, named, episode)}"
 
 
-def _story(record: Record, deletion: Deletion, names: Sequence[str]) -> str:
+def _story(record: Record, about: float, names: Collection[str], episode: str = "") -> str:
     """What a person asks first: when the nodes were isolated and given back, and what was the matter with them."""
-    assert deletion.recovery is not None
-    told = [(deletion.at, f"THE DELETE, version {deletion.version}")]
-    for change in record._tables["Recovery", deletion.recovery["metadata"]["uid"]]:
+    told = [(about, "HERE")]
+    for change in record._tables.get(("Recovery", episode), ()):
         status = change.object.get("status") or {}
         told.append((change.at, f"{_named(change.object)}: {status.get('phase')} {status.get('message', '')}"))
     for (kind, _), changes in record._tables.items():
         if kind == "Node" and changes[0].object["metadata"]["name"] in names:
-            runs = (next(run) for _, run in groupby(changes, lambda change: taints(change.object)))
-            told += [(c.at, f"node {c.object['metadata']['name']}: taints {taints(c.object)}") for c in runs]
+            firsts = (next(run) for _, run in groupby(changes, lambda change: change.object["spec"]))
+            told += [(c.at, f"node {c.name}: {c.object['spec']}") for c in firsts]
     told += [(f.began, f"broken until {f.ended}: {f}") for f in record.truth.faults if f.node in names]
     told += [(h.began, f"a person until {h.ended}: {h}") for h in record.truth.hands if h.node in names]
-    near = sorted((at, text) for at, text in told if -120 < at - deletion.at < 30)
-    return "\n".join(f"  {at - deletion.at:8.2f} s  {text}" for at, text in near)
+    near = sorted((at, text) for at, text in told if -120 < at - about < 30)
+    return "\n".join(f"  {at - about:8.2f} s  {text}" for at, text in near)
 
 
 def _newly_isolated(record: Record) -> Iterator[tuple[Write, Object, float]]:
@@ -205,7 +205,8 @@ def isolations_without_cause(record: Record) -> Iterator[str]:
 def isolations_over_the_breaker(record: Record, *, nodes: int, window_s: float) -> Iterator[str]:
     """Nodes that the warden has isolated of itself and not given back are few, within any window.
 
-    A taint that returns after somebody has taken it off isolates nobody anew, nor does one that outlasts a wish.
+    A taint that returns after somebody has taken it off isolates nobody anew, nor does one that outlasts a wish. A node
+    that was cordoned before it went down is in planned maintenance.
     """
     given_back = {write.version for write in record.writes if write.plural == "nodes" and not isolated(write.answer)}
     since: dict[str, float] = {}
@@ -216,10 +217,11 @@ def isolations_over_the_breaker(record: Record, *, nodes: int, window_s: float) 
         if change.type == "DELETED" or (ours is None and change.version in given_back):
             since.pop(change.name, None)
         elif ours is not None and change.name not in since:
-            since[change.name] = -math.inf if ours.get("value") == "Manual" else change.at
+            planned = ours.get("value") == NODE_DEAD and change.object["spec"].get("unschedulable")
+            since[change.name] = -math.inf if planned or ours.get("value") == "Manual" else change.at
             fresh = {name: f"{at:.1f}" for name, at in since.items() if change.at - at < window_s}
             if change.name in fresh and len(fresh) > nodes:
-                yield f"{fresh} isolated within {window_s:g} s, {nodes} are allowed"
+                yield f"{fresh} isolated within {window_s:g} s, {nodes} are allowed\n{_story(record, change.at, fresh)}"
 
 
 def isolations_of_the_opted_out(record: Record) -> Iterator[str]:

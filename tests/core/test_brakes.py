@@ -7,6 +7,7 @@ import pytest
 
 from reconciler.core import clock, fold
 from reconciler.core.actions import Isolate
+from reconciler.core.calls import Outcome
 from reconciler.core.policy import Breaker, CommonCause, LevelOverride, Observe, Policy
 from reconciler.core.state import World
 from shared.model import AgentInfo, Fault, FaultLevel, fault_id
@@ -159,6 +160,43 @@ def test_a_fault_beside_one_on_trial_isolates() -> None:
     world = fleet(policy=Policy(observe=Observe(codes=("80E18402",))))
     hear(world, report(NAMES[0], at(0), at(0, "80E18403"), seq=2))
     assert isolated(world) == 1
+
+
+@pytest.mark.parametrize(
+    ("ended", "passes"),
+    [
+        (None, False),
+        (Outcome(False, "no-answer"), False),
+        (Outcome(False, "conflict"), True),
+        (Outcome(False, "not-read-back"), True),
+    ],
+    ids=["under way", "may stand", "refused", "taken off again"],
+)
+def test_an_isolation_has_its_place_from_its_beginning(ended: Outcome | None, passes: bool) -> None:
+    world = fleet(policy=Policy(common_cause=OFF))
+    for name in NAMES[6:]:
+        hear(world, report(name, at(0), seq=2))
+    begun = [action for action in decide(world).actions if isinstance(action, Isolate)]
+    assert len(begun) == 6
+    for action in begun:
+        fold.begun(world, action)
+    if ended is not None:
+        fold.outcome(world, begun[0], ended, T0)
+    hear(world, report(NAMES[0], at(0), seq=2))
+    decided = decide(world)
+    assert (f"Isolate Node/{NAMES[0]}" in kinds(decided)) is passes
+    assert {f"Isolate Node/{name}" for name in NAMES[7:]} <= set(kinds(decided)), "what was begun is not held by itself"
+
+
+def test_an_isolation_without_an_answer_holds_its_place_for_a_window() -> None:
+    world = fleet(policy=Policy(common_cause=OFF, breaker=Breaker(window_s=20)))
+    for name in NAMES[6:]:
+        hear(world, report(name, at(0), seq=2))
+    for action in decide(world).actions:
+        fold.begun(world, action)
+    hear(world, report(NAMES[0], at(0), seq=2))
+    assert f"Isolate Node/{NAMES[0]}" not in kinds(decide(world, at=after(19)))
+    assert f"Isolate Node/{NAMES[0]}" in kinds(decide(world, at=after(21)))
 
 
 def stood(world: World, count: int, since_s: float) -> None:
