@@ -173,8 +173,8 @@ def _story(record: Record, about: float, names: Collection[str], episode: str = 
         told.append((change.at, f"{_named(change.object)}: {status.get('phase')} {status.get('message', '')}"))
     for (kind, _), changes in record._tables.items():
         if kind == "Node" and changes[0].object["metadata"]["name"] in names:
-            firsts = (next(run) for _, run in groupby(changes, lambda change: change.object["spec"]))
-            told += [(c.at, f"node {c.name}: {c.object['spec']}") for c in firsts]
+            firsts = (next(run) for _, run in groupby(changes, lambda change: change.object.get("spec")))
+            told += [(c.at, f"node {c.name}: {c.object.get('spec')}") for c in firsts]
     told += [(f.began, f"broken until {f.ended}: {f}") for f in record.truth.faults if f.node in names]
     told += [(h.began, f"a person until {h.ended}: {h}") for h in record.truth.hands if h.node in names]
     near = sorted((at, text) for at, text in told if -120 < at - about < 30)
