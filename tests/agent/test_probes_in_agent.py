@@ -29,7 +29,8 @@ def test_what_kernel_ports_and_a_tool_say_is_in_the_report_and_survives_a_kill(
     agent.until("the flapping port", lambda report: "NW-LINK-FLAP@2" in {fault.id for fault in report.faults})
     with kmsg.open("a") as log:
         log.write(f"3,1,{int(time.monotonic() * 1e6)},-;EXT4-fs error (device sdb): ext4_lookup:1\n")
-    report = agent.until("the message", lambda report: "NW-KMSG-STORAGE@node" in {fault.id for fault in report.faults})
+    agent.until("the message", lambda report: "NW-KMSG-STORAGE@node" in {fault.id for fault in report.faults})
+    report = agent.until("the tool that can do one thing only", lambda report: bool(report.probes))
     levels = {fault.id: (fault.level.value, fault.part, fault.confirmed) for fault in report.faults}
     assert levels["NW-LINK-FLAP@2"] == ("SubHealthFault", "link", True)
     assert levels["NW-KMSG-STORAGE@node"] == ("SubHealthFault", None, True)

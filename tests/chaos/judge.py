@@ -205,21 +205,27 @@ def isolations_without_cause(record: Record) -> Iterator[str]:
 def isolations_over_the_breaker(record: Record, *, nodes: int, window_s: float) -> Iterator[str]:
     """Nodes that the warden has isolated of itself and not given back are few, within any window.
 
-    A taint that returns after somebody has taken it off isolates nobody anew, nor does one that outlasts a wish. A node
-    that was cordoned before it went down is in planned maintenance.
+    A taint that returns after somebody has taken it off isolates nobody anew, and meanwhile its node is none of them; nor
+    does one that outlasts a wish. A node that was cordoned before it went down is in planned maintenance.
     """
     given_back = {write.version for write in record.writes if write.plural == "nodes" and not isolated(write.answer)}
     since: dict[str, float] = {}
+    standing: set[str] = set()
     for change in record.changes:
         if change.kind != "Node":
             continue
         ours = next((taint for taint in taints(change.object) if taint["key"] == TAINT_KEY), None)
         if change.type == "DELETED" or (ours is None and change.version in given_back):
             since.pop(change.name, None)
-        elif ours is not None and change.name not in since:
+            standing.discard(change.name)
+        elif ours is None:
+            standing.discard(change.name)
+        elif change.name not in standing:
+            standing.add(change.name)
             planned = ours.get("value") == NODE_DEAD and change.object["spec"].get("unschedulable")
-            since[change.name] = -math.inf if planned or ours.get("value") == "Manual" else change.at
-            fresh = {name: f"{at:.1f}" for name, at in since.items() if change.at - at < window_s}
+            at = -math.inf if planned or ours.get("value") == "Manual" else change.at
+            since.setdefault(change.name, at)
+            fresh = {name: f"{since[name]:.1f}" for name in standing if change.at - since[name] < window_s}
             if change.name in fresh and len(fresh) > nodes:
                 yield f"{fresh} isolated within {window_s:g} s, {nodes} are allowed\n{_story(record, change.at, fresh)}"
 
