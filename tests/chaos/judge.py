@@ -205,8 +205,8 @@ def isolations_without_cause(record: Record) -> Iterator[str]:
 def isolations_over_the_breaker(record: Record, *, nodes: int, window_s: float) -> Iterator[str]:
     """Nodes that the warden has isolated of itself and not given back are few, within any window.
 
-    A taint that returns after somebody has taken it off isolates nobody anew, and meanwhile its node is none of them; nor
-    does one that outlasts a wish. A node that was cordoned before it went down is in planned maintenance.
+    A taint that returns after somebody has taken it off isolates nobody anew, and meanwhile its node is none of them.
+    Nor does one that outlasts a wish. A node that was cordoned before it went down is in planned maintenance.
     """
     given_back = {write.version for write in record.writes if write.plural == "nodes" and not isolated(write.answer)}
     since: dict[str, float] = {}
