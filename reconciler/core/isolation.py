@@ -113,6 +113,10 @@ def _give_back(
             return Release(node, "its probation passed without a fault", _forgiving(state, verdict, node))
         alarm.ring(now.mono + until - now.wall)
         return Hold(name, "probation", f"takes work that finds no other place until {clock.seconds(until)}")
+    if (unit := _being_deleted_for(state, name)) is not None:
+        return Hold(
+            name, "healed", f"stays isolated until the deletes under way for {unit} are through: they rest on it"
+        )
     if (why := devices.not_back(node)) is not None:
         return Hold(name, "allocatable", f"healed, and stays isolated: {why}; {_AS_IT_IS}")
     probation_s = holddown.probation_s(state.policy, record, state.heard.get(name))
@@ -122,6 +126,17 @@ def _give_back(
         return Isolate(node, ON_PROBATION, kept)
     held_s = holddown.hold_down_s(state.policy, record)
     return Release(node, f"healed for {held_s:.0f} s", _forgiving(state, verdict, node))
+
+
+def _being_deleted_for(state: State, node: str) -> str | None:
+    """A unit whose deletes have begun and had looked at this node's taint: a slow API server may carry them out yet."""
+    for recovery in state.recoveries.values() if state.memory.deleting else ():
+        spec = recovery.spec
+        if f"Recovery/{recovery.metadata.key}" in state.memory.deleting and (
+            node in spec.cause.nodes or any(target.node == node for target in spec.targets)
+        ):
+            return spec.unit
+    return None
 
 
 def _isolate(

@@ -310,3 +310,20 @@ def test_a_new_leader_rewrites_nothing_that_is_right() -> None:
     lab.restart_reconciler()
     lab.run_until(260)
     assert lab.store.objects("nodes") == before
+
+
+def test_a_node_is_not_given_back_under_deletes_that_rest_on_its_taint() -> None:
+    """A slow API server carries them out later than they were sent."""
+    lab = cluster(extra=job_with_pods("j", ("a", "b")))
+    lab.report("a", [BAD])
+    lab.run_until(20)
+    (meta,) = (recovery["metadata"] for recovery in lab.recoveries)
+    under_way = lab.warden.world.memory.deleting
+    under_way[f"Recovery/{meta['namespace']}/{meta['name']}"] = 2
+    lab.report("a")
+    lab.run_until(90)
+    assert lab.tainted == {"a": "NoSchedule"}
+    assert any("deletes under way for ml/j" in hold.message for hold in lab.why("a"))
+    under_way.clear()
+    lab.run_until(100)
+    assert lab.tainted == {}
