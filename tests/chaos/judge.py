@@ -162,6 +162,9 @@ def deletes_without_taint(record: Record) -> Iterator[str]:
         taken_off = (h.began for h in record.truth.hands if h.node in named and h.what in ("stripped", "released"))
         if any(0 <= deletion.at - at < AT_ONCE_S for at in taken_off) or any(_failed(pod) for pod in mates):
             continue  # a pod that has Failed is a reason of its own
+        others = (record.then("Pod", uid, deletion.version - 1) for uid in targets(deletion.recovery))
+        if any(other is not None and _ending(other) for other in others):
+            continue  # somebody else has ended one of its pods: the rest goes, too
         yield f"{deletion}: {', '.join(named)} carried no taint of ours\n{_story(record, deletion.at, named, episode)}"
 
 

@@ -180,6 +180,14 @@ def test_a_person_who_has_just_taken_the_taint_off_is_no_fault_of_the_warden() -
     assert history.judged() == []
 
 
+def test_the_rest_of_a_unit_goes_without_a_taint_when_somebody_else_has_ended_a_pod_of_it() -> None:
+    history = History()
+    taken_off(history)
+    history.changes.insert(6, change(7, 10.65, "Pod", pod("b", 7, ending=True)))
+    del history.writes[3]
+    assert not any(text.startswith("deletes_without_taint") for text in history.judged())
+
+
 def test_a_node_that_a_person_wants_isolated_has_a_cause() -> None:
     history = History()
     nothing_broken(history)
