@@ -44,7 +44,8 @@ def open_host(config: AgentConfig, metrics: Metrics) -> Host:
     library = find_library(paths.dcmi)
     if paths.dcmi and library is None:
         log.error("paths.dcmi: there is no %s; falling back to npu-smi", paths.dcmi)
-    tool = None if bus.generation in WITHOUT_PORTS else find_tool(paths.hccn_tool, *hccn.PLACES)
+    portless = bus.generation in WITHOUT_PORTS
+    tool = None if portless else find_tool(paths.hccn_tool, *hccn.PLACES)
     chips = _chips(library, paths, bus, metrics)
     sensors = Sensors(
         chips=chips,
@@ -54,7 +55,7 @@ def open_host(config: AgentConfig, metrics: Metrics) -> Host:
         peers=PeerBook(),
         pods=HeldChips(PodDevices(Path(paths.kubelet_dir))),
     )
-    nobody = f"nobody: a {bus.generation} has none" if bus.generation in WITHOUT_PORTS else "nobody: no hccn_tool here"
+    nobody = f"nobody: a {bus.generation} has none" if portless else "nobody: no hccn_tool here"
     log.info("chips are read by %s, links by %s", sensors.chips.name, tool or nobody)
     return Host(sensors, library, boot_id(Path(paths.procfs)))
 

@@ -19,7 +19,7 @@ from reconciler.core.judge import Verdict
 from reconciler.core.objects import Node, Pod
 from reconciler.core.policy import share
 from reconciler.core.state import State
-from reconciler.core.taints import MANUAL, NODE_DEAD, ON_PROBATION, current_want, record_of
+from reconciler.core.taints import MANUAL, NODE_DEAD, isolated, record_of
 from reconciler.core.units import Index, Unit
 from reconciler.workloads import members
 from shared.model import Fault, Instant
@@ -112,8 +112,7 @@ class Brakes:
         window_s, found = self._state.policy.breaker.window_s, {}
         for name, text in self._state.memory.isolating.items():
             node, since = self._state.nodes.get(name), clock.parse(text)
-            unseen = node is not None and current_want(node) in (None, ON_PROBATION)
-            if unseen and since is not None and self._now.wall - since < window_s:
+            if node is not None and not isolated(node) and since is not None and self._now.wall - since < window_s:
                 found[name] = since
         return found
 
@@ -127,7 +126,7 @@ class Brakes:
         for node in self._state.nodes.values():
             if not node.spec.taints:
                 continue
-            record = record_of(node) if current_want(node) not in (None, ON_PROBATION) else None
+            record = record_of(node) if isolated(node) else None
             since = clock.parse(record.since) if record is not None and record.by == "warden" else None
             if since is not None:
                 found.append(min(since, self._now.wall))
@@ -233,7 +232,7 @@ class Brakes:
     def counts(self, name: str) -> bool:
         """Whether the node's isolation is one of those that the breaker counts."""
         node = self._state.nodes.get(name)
-        record = record_of(node) if node is not None and current_want(node) not in (None, ON_PROBATION) else None
+        record = record_of(node) if node is not None and isolated(node) else None
         return record is not None and record.by == "warden"
 
     def domain(self, name: str) -> str:

@@ -19,7 +19,7 @@ from reconciler.core.units import Index, Unit, method_of
 from reconciler.workloads import unit_of
 from shared.commands import Command, Peer, Peers, ReleaseSeparation, Reread, is_ipv4
 from shared.model import FaultLevel, Instant, NodeReport
-from shared.names import CODE_CARD_LOST, CODE_LINK_DOWN, OPT_OUT_LABEL
+from shared.names import CODE_CARD_LOST, CODE_LINK_DOWN
 
 PEERS_EACH = 4
 SLOT_S = 600.0
@@ -76,7 +76,7 @@ def _circles(state: State, now: Instant) -> dict[str, dict[str, dict[int, str]]]
     found: dict[str, dict[str, dict[int, str]]] = {}
     for name, heard in state.heard.items():
         node = state.nodes.get(name)
-        if node is None or not node.ready or node.metadata.labels.get(OPT_OUT_LABEL) == "true":
+        if node is None or not node.ready or node.opted_out:
             continue
         if now.mono > silent_since(state, heard):
             continue

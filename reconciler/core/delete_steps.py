@@ -12,7 +12,7 @@ from reconciler.core.calls import Call, Outcome, Reply, Step, failed
 from reconciler.core.objects import Node
 from reconciler.core.recovery import Recovery
 from reconciler.core.resources import NODE, POD, RECOVERY, resource_of
-from reconciler.core.taints import ON_PROBATION, current_want
+from reconciler.core.taints import isolated
 
 
 def delete_pods(action: DeletePods, holder: str) -> Step:
@@ -54,7 +54,7 @@ def last_look(action: DeletePods | HandOver, holder: str) -> Generator[Call, Rep
             continue
         if not reply.ok:
             return failed(reply, f"read of node {name}")
-        if current_want(msgspec.convert(reply.body, Node)) in (None, ON_PROBATION):
+        if not isolated(msgspec.convert(reply.body, Node)):
             return Outcome(
                 False, "no-taint", f"node {name} carries no taint of ours: nothing is deleted", (reply.body,)
             )

@@ -16,7 +16,7 @@ from reconciler.core.drills import WITHOUT_AGENT, Request, requests
 from reconciler.core.state import State
 from shared.commands import Command, DrillStart, DrillStop
 from shared.model import NODE, FaultLevel, Instant, fault_id
-from shared.names import CODE_POD_FAILED, CODE_REDIS_DOWN, LOCAL_DRILL, OPT_OUT_LABEL
+from shared.names import CODE_POD_FAILED, CODE_REDIS_DOWN, LOCAL_DRILL
 
 MAX_TTL_S = 3600.0
 STOP_S = 60.0
@@ -109,7 +109,7 @@ def refusal(state: State, node: str, request: Request, now: Instant) -> str | No
     begun = _runs(state, node, request) if request.code not in WITHOUT_AGENT else has_ended(state, request)
     if begun:
         return None
-    if state.nodes[node].metadata.labels.get(OPT_OUT_LABEL) == "true":
+    if state.nodes[node].opted_out:
         return f"node {node} is opted out"
     heard = state.heard.get(node)
     if heard is None:

@@ -130,11 +130,10 @@ def _give_back(
 
 def _being_deleted_for(state: State, node: str) -> str | None:
     """A unit whose deletes have begun and had looked at this node's taint: a slow API server may carry them out yet."""
-    for recovery in state.recoveries.values() if state.memory.deleting else ():
-        spec = recovery.spec
-        if f"Recovery/{recovery.metadata.key}" in state.memory.deleting and (
-            node in spec.cause.nodes or any(target.node == node for target in spec.targets)
-        ):
+    for key in state.memory.deleting:
+        recovery = state.recoveries.get(key.removeprefix("Recovery/"))
+        spec = recovery.spec if recovery is not None else None
+        if spec is not None and (node in spec.cause.nodes or any(target.node == node for target in spec.targets)):
             return spec.unit
     return None
 

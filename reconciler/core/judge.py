@@ -14,7 +14,7 @@ from reconciler.core.separated import Separated
 from reconciler.core.state import Heard, State, Wanted
 from reconciler.core.taints import MANUAL, NODE_DEAD, record_of, want
 from shared.model import NODE, Fault, FaultLevel, Instant
-from shared.names import CODE_MONITOR_BLIND, ISOLATE_ANNOTATION, OPT_OUT_LABEL
+from shared.names import CODE_MONITOR_BLIND, ISOLATE_ANNOTATION
 
 FIRST_MINUTE_S = 60.0
 """A leader this young takes nobody for silent: the agents' next reports are on their way."""
@@ -91,7 +91,7 @@ def judge(state: State, name: str, now: Instant) -> Verdict:
     dead = dead and NODE_DEAD not in forgiven
     standing = [fault for fault in drills.standing(state, name, now) if fault.id not in forgiven]
     faults = tuple(fault for fault in standing if not (state.policy.observes(fault) or drills.shadow(fault)))
-    opted_out = node is not None and node.metadata.labels.get(OPT_OUT_LABEL) == "true"
+    opted_out = node is not None and node.opted_out
 
     softened = _softened(state, node, faults)
     candidates: list[tuple[Wanted, str]] = []

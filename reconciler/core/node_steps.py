@@ -23,7 +23,6 @@ from shared.names import (
     ISOLATE_ANNOTATION,
     ISOLATION_ANNOTATION,
     OFFERED_ANNOTATION,
-    OPT_OUT_LABEL,
     RELEASE_ANNOTATION,
 )
 
@@ -61,7 +60,7 @@ def isolate(action: Isolate, now: Instant) -> Step:
     added = clock.seconds(now.wall)
 
     def change(node: Node) -> dict[str, Any] | Outcome:
-        if node.metadata.labels.get(OPT_OUT_LABEL) == "true":  # set since it was decided
+        if node.opted_out:  # set since it was decided
             return Outcome(False, "opt-out", f"node {node.metadata.name} is left alone by its label")
         return {
             "metadata": {"annotations": {ISOLATION_ANNOTATION: _json(action.record)}},

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from reconciler.core.quantities import npus
+from shared.names import OPT_OUT_LABEL
 
 
 class K8s(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -95,6 +96,11 @@ class Node(K8s, frozen=True):
     def ready(self) -> bool:
         cond = self.condition("Ready")
         return cond is not None and cond.status == "True"
+
+    @property
+    def opted_out(self) -> bool:
+        """The operator's label says to leave it alone."""
+        return self.metadata.labels.get(OPT_OUT_LABEL) == "true"
 
     def taint(self, key: str) -> Taint | None:
         return next((t for t in self.spec.all_taints if t.key == key), None)

@@ -11,10 +11,9 @@ from collections.abc import Iterator
 import msgspec
 
 from reconciler.core import clock
-from reconciler.core.objects import Node
 from reconciler.core.separated import Separation, die_of, entries, released_id
 from reconciler.core.state import Heard, Record, State
-from reconciler.core.taints import ON_PROBATION, current_want, record_of
+from reconciler.core.taints import isolated, record_of
 from shared import catalog
 from shared.model import NODE, Chip, Fault, FaultLevel, Instant
 
@@ -120,7 +119,7 @@ def _told(state: State) -> Iterator[str]:
 def _row(state: State, name: str, id_: str, phy: int | None, chip: Chip | None, now: Instant) -> Repair:
     node = state.nodes.get(name)
     record = record_of(node) if node is not None else None
-    since = record.since if record is not None and node is not None and _isolated(node) else None
+    since = record.since if record is not None and node is not None and isolated(node) else None
     began = clock.parse(since)
     return Repair(
         node=name,
@@ -146,10 +145,6 @@ def _marks(record: Record | None, id_: str) -> Iterator[str]:
         yield "released by hand"
     if record.flaps:
         yield f"came back {record.flaps} times"
-
-
-def _isolated(node: Node) -> bool:
-    return current_want(node) not in (None, ON_PROBATION)
 
 
 def _meaning(code: str) -> str | None:

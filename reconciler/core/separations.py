@@ -12,7 +12,7 @@ from reconciler.core.separated import Separation, die_of, entries, released_id
 from reconciler.core.state import State
 from reconciler.core.taints import record_of
 from shared.model import Fault, FaultLevel, Instant
-from shared.names import OPT_OUT_LABEL, RELEASE_AFTER, RELEASE_ANNOTATION, SEPARATED_CONFIGMAP
+from shared.names import RELEASE_AFTER, RELEASE_ANNOTATION, SEPARATED_CONFIGMAP
 
 _LEVEL = FaultLevel.MANUALLY_SEPARATE_NPU
 MAX_ENTRIES = 3000
@@ -45,9 +45,7 @@ def _reported(state: State) -> dict[str, Separation]:
             continue
         manual = [fault for fault in heard.report.faults if fault.level is _LEVEL and _counts(state, fault)]
         node = state.nodes.get(name)
-        if not manual or node is None or RELEASE_ANNOTATION in node.metadata.annotations:
-            continue
-        if node.metadata.labels.get(OPT_OUT_LABEL) == "true":
+        if not manual or node is None or RELEASE_ANNOTATION in node.metadata.annotations or node.opted_out:
             continue
         record = record_of(node)
         released = record.released if record is not None else ()

@@ -34,6 +34,11 @@ def current_want(node: Node) -> Wanted | None:
     return None if taint is None else want(taint.effect, taint.value)
 
 
+def isolated(node: Node) -> bool:
+    """Whether work is kept off it: what is on probation is given back already."""
+    return current_want(node) not in (None, ON_PROBATION)
+
+
 def record_of(node: Node) -> Record | None:
     """The isolation record, None when there is none or it is not ours to read (edited by hand)."""
     text = node.metadata.annotations.get(ISOLATION_ANNOTATION)

@@ -51,7 +51,7 @@ def wishes_of(state: State) -> dict[tuple[str, str], Wish]:
     """All that stand, by what and name. A release is none of them: it is fulfilled and told at once (NPUReleased)."""
     found = [] if state.paused is None else [Wish(PAUSE, CONTROL_CONFIGMAP, state.paused)]
     for name, node in state.nodes.items():
-        if node.metadata.labels.get(OPT_OUT_LABEL) == "true":
+        if node.opted_out:
             found.append(Wish(OPT_OUT, name))
         if why := node.metadata.annotations.get(ISOLATE_ANNOTATION):
             found.append(Wish(ISOLATE, name, why))
