@@ -19,6 +19,15 @@ import pathlib, pytest
 """
 CLUSTER = "@pytest.mark.cluster\n"
 NEVER = "def test_never():\n    assert False\n"
+SKIPPED_ALONE = """
+import pathlib, pytest
+def test_skipped_alone():
+    seen = pathlib.Path(__file__).with_suffix(".seen")
+    ran, _ = seen.exists(), seen.touch()
+    if ran:
+        pytest.skip("not by itself")
+    assert False
+"""
 HOLDS = "def test_holds():\n    assert True\n"
 
 
@@ -46,6 +55,7 @@ HOLDS_THERE = "import pytest\n@pytest.mark.cluster\n" + HOLDS
         pytest.param(unstable(3, cluster=True), unstable(2, cluster=False), True, "UNSTABLE", id="few of both"),
         pytest.param(unstable(3, cluster=True), unstable(3, cluster=False), False, "3 failed", id="too many"),
         pytest.param(HOLDS_THERE, NEVER, False, "run once more", id="fails again"),
+        pytest.param(HOLDS_THERE, SKIPPED_ALONE, False, "that is not passed", id="skipped by itself"),
         pytest.param(HOLDS_THERE, "import nothing_like_it\n", False, "nothing_like_it", id="no matter of tests"),
         pytest.param("import nothing_like_it\n", HOLDS, False, "nothing_like_it", id="nor in the other half"),
     ],

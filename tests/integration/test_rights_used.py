@@ -80,10 +80,11 @@ async def test_the_comparison_without_a_server_knows_every_request(
 
 
 def test_every_right_was_used(used: set[Right], request: pytest.FixtureRequest) -> None:
-    ran = {item.path.name for item in request.session.items if item.path.parent == HERE}
-    if ran != {path.name for path in HERE.glob("test_*.py")} or request.config.stash.get(LEFT_OUT, False):
-        pytest.skip("tells only after all tests of this directory")
-    if request.session.testsfailed:
-        pytest.skip("tells only after tests that came to their end: what failed may have used the rest")
     unused = {r for r in granted() if not any(covers(r, need) and r.name in (ANY, need.name) for need in used)}
-    assert sorted({of_one_kind(right) for right in unused} - NOT_SEEN.keys()) == []
+    left = sorted({of_one_kind(right) for right in unused} - NOT_SEEN.keys())
+    ran = {item.path.name for item in request.session.items if item.path.parent == HERE}
+    if left and (ran != {path.name for path in HERE.glob("test_*.py")} or request.config.stash.get(LEFT_OUT, False)):
+        pytest.skip("tells only after all tests of this directory")
+    if left and request.session.testsfailed:
+        pytest.skip("tells only after tests that came to their end: what failed may have used the rest")
+    assert left == []
