@@ -28,12 +28,14 @@ COLLECTIONS = {
     "ValidatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
 }
 FILES = ("00-namespace.yaml", "rbac.yaml", "admission.yaml")
+OF_VOLCANO = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": RETRY_LEDGER.namespace}}
+"""There before the first leader: one that has missed it looks again only after half a minute."""
 
 
 def install(api: Api) -> None:
     """Namespaces, rights and limits of deploy/, and the definitions of all kinds; what is there already stays."""
     own = [obj for name in FILES for obj in yaml.safe_load_all((ROOT / "deploy" / name).read_text())]
-    for obj in (*own, *definitions()):
+    for obj in (*own, OF_VOLCANO, *definitions()):
         try:
             api.post(COLLECTIONS[obj["kind"]], obj)
         except ApiError as exc:

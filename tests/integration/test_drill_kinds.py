@@ -69,8 +69,6 @@ def test_each_kind_as_a_shadow_is_seen_told_and_taken_back(rig: Rig) -> None:
 
 
 def test_a_pod_that_ends_restarts_its_instance(led: Rig) -> None:
-    if not led.api.find("/api/v1/namespaces/volcano-system"):  # for the ledger of retries
-        led.api.post("/api/v1/namespaces", {"metadata": {"name": "volcano-system"}})
     prefill, decode = led.mindie_pair()
     victim, pod = next(iter(sorted(prefill.items())))
     led.agent(pod["spec"]["nodeName"])

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cluster.api import ApiError
 from tests.cluster.objects import condition
 from tests.integration.journal import Journal
 from tests.integration.rig import PREFILL, Object, Rig, terminating, uids
@@ -21,11 +20,6 @@ MASTER, WORKER = f"{PREFILL}-master-0", f"{PREFILL}-worker-0"
 @pytest.fixture
 def history(led: Rig) -> Iterator[Journal]:
     """What has become of the ledger, from before the test's jobs."""
-    try:
-        led.api.post("/api/v1/namespaces", {"metadata": {"name": VOLCANO}})
-    except ApiError as error:
-        if error.reason != "AlreadyExists":
-            raise
     journal = Journal(led.api, {"ConfigMap": CONFIGMAPS})
     yield journal
     journal.close()
