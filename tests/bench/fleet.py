@@ -18,7 +18,6 @@ from typing import Any
 import msgspec
 import redis
 
-from reconciler.core.resources import RETRY_LEDGER
 from shared.model import SCHEMA_VERSION, ChangeNote, Chip, Fault, FaultEvent, FaultLevel, NodeReport, fault_id
 from shared.names import EVENTS_STREAM, report_key
 from shared.names import NAMESPACE as WARDEN_NAMESPACE
@@ -132,8 +131,7 @@ def fleet(directory: Path, nodes: int, pods: int) -> Iterator[Fleet]:
         for component in ("etcd", "kube-apiserver"):
             plane.start_component(component)
         install(plane.api)
-        for namespace in (NAMESPACE, RETRY_LEDGER.namespace):
-            plane.api.post("/api/v1/namespaces", {"metadata": {"name": namespace}})
+        plane.api.post("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
         broker = RedisServer(directory / "redis")
         broker.start()
         stack.callback(broker.stop)
