@@ -28,6 +28,8 @@ class Mirror:
     def __init__(self, world: World, metrics: Metrics) -> None:
         self.world = world
         self.changed = asyncio.Event()
+        self.alarmed = asyncio.Event()
+        """Among what has changed is a fault that was not there before."""
         self._metrics = metrics
 
     def begin(self, holder: str, now: Instant) -> None:
@@ -77,6 +79,8 @@ class Mirror:
             self._metrics.report_lag_seconds.observe(max(0.0, now.wall - report.at))
         if why_not is None and (before is None or _said(before.report) != _said(report)):
             self.changed.set()
+            if report.faults and (before is None or _ids(report) - _ids(before.report)):
+                self.alarmed.set()
         return why_not
 
     def outcome(self, action: Action, outcome: Outcome) -> None:
@@ -107,6 +111,10 @@ class Mirror:
     def _bad(self, kind: str, exc: BadObject) -> None:
         self._metrics.bad_objects.labels(kind).inc()
         log.error("an object of the API server cannot be read and is left out: %s", exc)
+
+
+def _ids(report: NodeReport) -> set[str]:
+    return {fault.id for fault in report.faults}
 
 
 def _said(report: NodeReport) -> tuple[object, ...]:

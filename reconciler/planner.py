@@ -71,8 +71,9 @@ class Planner:
             while True:
                 self._ticks.tick(LOOP)
                 rest_s = await self._once()
-                # A burst of changes is one plan; and however long plans take, half of the time is left for the rest.
-                await asyncio.sleep(max(DEBOUNCE_S, rest_s))
+                await asyncio.sleep(DEBOUNCE_S)  # a burst of changes is one plan
+                # However long plans take, half of the time is left for the rest; only a new fault does not wait for it.
+                await _within(rest_s - DEBOUNCE_S, self._mirror.alarmed)
                 await self._news()
         finally:
             self._ticks.forget(LOOP)
@@ -81,6 +82,7 @@ class Planner:
         """One plan, and how long to rest after it. A bug in it is said and tried again: watching goes on."""
         mirror, started = self._mirror, time.monotonic()
         mirror.changed.clear()
+        mirror.alarmed.clear()
         now = self._clock()
         try:
             mirror.world.reports_ok, mirror.world.watch_ok = self._reports_ok(), self._watch_ok()
@@ -92,7 +94,8 @@ class Planner:
             log.exception("no plan could be made: nothing is decided until this is mended")
             self._metrics.failed_plans.inc()
             self._known = Known()  # it may be half of one round and half of the next
-            return FAILED_PAUSE_S
+            await asyncio.sleep(FAILED_PAUSE_S)
+            return 0.0
         self._executor.take(in_order(self.plan.actions), as_of=now.mono)
         self._held(self.plan.holds, now)
         self._say_observed(self.plan)
@@ -105,12 +108,7 @@ class Planner:
     async def _news(self) -> None:
         """Until something changes, something is due, or a few seconds have passed."""
         due = [time.monotonic() + LONGEST_S, self.plan.wake_at, self._executor.wake_at()]
-        wait_s = min(at for at in due if at is not None) - time.monotonic()
-        try:
-            async with asyncio.timeout(max(0.0, wait_s)):
-                await self._mirror.changed.wait()
-        except TimeoutError:
-            return
+        await _within(min(at for at in due if at is not None) - time.monotonic(), self._mirror.changed)
 
     def _say_observed(self, newest: Plan) -> None:
         """Under observe_only, what would have been done is said once for each object."""
@@ -134,6 +132,15 @@ class Planner:
     def _silent_by_drill(self) -> list[str]:
         state, at = self.state, aio.now()
         return [name for name in state.heard if silencing(state, name, at) is not None] if state is not None else []
+
+
+async def _within(seconds: float, event: asyncio.Event) -> None:
+    """Until the event, or so long."""
+    try:
+        async with asyncio.timeout(max(0.0, seconds)):
+            await event.wait()
+    except TimeoutError:
+        return
 
 
 def _copied(memory: Memory) -> Memory:
